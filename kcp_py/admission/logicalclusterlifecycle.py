@@ -27,7 +27,8 @@ class LogicalClusterLifecycle(AdmissionPlugin):
     """Fills `status.URL` of a new LogicalCluster, and refuses to delete the clusters that always exist.
 
     An administrator of one cluster may change labels, finalizers and annotations of its LogicalCluster. The specification, the status,
-    whether the cluster is switched off, and labels of the domain of ClusterAccessGrants are for administrators of all clusters.
+    whether the cluster is switched off, and labels of the domain of ClusterAccessGrants are for administrators of all clusters. Clusters
+    whose names begin with `system:` are made by the server and by `system:masters` alone: they cannot be deleted.
 
     In kcp `spec.directlyDeletable` and the user's groups decide for every cluster whether it is deleted.
     """
@@ -59,6 +60,9 @@ class LogicalClusterLifecycle(AdmissionPlugin):
         cluster = attributes.request.target.cluster_state.name
         if attributes.operation == "DELETE" and (cluster == ROOT or is_system(cluster)):
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, "LogicalCluster cannot be deleted")
+        if attributes.operation == "CREATE" and is_system(cluster) and SYSTEM_MASTERS not in attributes.user.groups:
+            message = f"only members of {SYSTEM_MASTERS} can create clusters of the system"
+            raise errors.forbidden(attributes.resource.group_resource, attributes.name, message)
         obj, old = attributes.obj, attributes.old
         if attributes.operation != "UPDATE" or obj is None or old is None or not _ADMINISTRATORS.isdisjoint(attributes.user.groups):
             return

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from kcp_py.apis.rbac.policy import CLUSTER_OPERATORS
 from kcp_py.authz.authorizer import ALLOWED, Decision
 from kcp_py.authz.rbac.resolver import Rules
 from kcp_py.authz.rbac.rules import FULL_AUTHORITY
-from kcp_py.logicalcluster import ClusterSelection, Name
+from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import ALL_UNAUTHENTICATED, SYSTEM_MASTERS, UserInfo
+from kcp_py.tenancy import LOGICAL_CLUSTER
 
 PUBLIC_PATHS: Final = ("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
 """Paths that all callers may read, authenticated or not, with or without a cluster in the path."""
+
+_READS: Final = frozenset(("get", "list", "watch"))
+_LOGICAL_CLUSTERS: Final = (LOGICAL_CLUSTER.group, LOGICAL_CLUSTER.resource)
 
 
 class AlwaysAllowPaths:
@@ -43,6 +48,21 @@ class PrivilegedGroups:
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
         return None if self._groups.isdisjoint(user.groups) else ALLOWED
+
+
+class ClusterOperators:
+    """Allows members of `system:kcp:cluster-operator` to read the LogicalClusters of all clusters.
+
+    In single clusters they have the role of this name, but roles and bindings do not decide about requests over all clusters.
+    """
+
+    announces_changes: Final = True
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        if not isinstance(cluster, Wildcard) or CLUSTER_OPERATORS not in user.groups:
+            return None
+        is_read = info.is_resource and not info.subresource and info.verb in _READS
+        return ALLOWED if is_read and (info.group, info.resource) == _LOGICAL_CLUSTERS else None
 
 
 class AlwaysAllow:

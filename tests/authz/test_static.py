@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from kcp_py.apis.rbac.policy import CLUSTER_OPERATORS
 from kcp_py.authn import UserInfo
 from kcp_py.authz import ALLOWED, AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.authz.static import ClusterOperators
 from kcp_py.logicalcluster import ROOT, WILDCARD, Name
 from kcp_py.request.requestinfo import parse_request
 
 pytestmark = pytest.mark.anyio
 
 ALICE = UserInfo("alice", "", ("team", "system:authenticated"))
+CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 MASTER = UserInfo("root", "", ("system:masters",))
 
 
@@ -44,3 +47,29 @@ async def test_privileged_groups(cluster):
     assert await PrivilegedGroups().authorize(MASTER, cluster, info) == ALLOWED
     assert await PrivilegedGroups().authorize(ALICE, cluster, info) is None
     assert await PrivilegedGroups().authorize(UserInfo("system:masters"), cluster, info) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", CLUSTERS, True),
+        ("GET", f"{CLUSTERS}?watch=true", True),
+        ("GET", f"{CLUSTERS}/cluster", True),
+        ("GET", f"{CLUSTERS}/cluster/status", False),
+        ("POST", CLUSTERS, False),
+        ("DELETE", f"{CLUSTERS}/cluster", False),
+        ("DELETE", CLUSTERS, False),
+        ("GET", "/apis/example.com/v1/logicalclusters", False),
+        ("GET", "/apis/core.kcp.io/v1alpha1/others", False),
+        ("GET", "/apis/core.kcp.io/v1alpha1", False),
+        ("GET", "/api/v1/secrets", False),
+    ],
+)
+async def test_cluster_operators(method, path, allowed):
+    """Over all clusters members read LogicalClusters alone. In single clusters, and about others, there is no opinion."""
+    path, _, query = path.partition("?")
+    info = parse_request(method, path, {"watch": ["true"]} if query else {})
+    member = UserInfo("olga", "", (CLUSTER_OPERATORS,))
+    assert await ClusterOperators().authorize(member, WILDCARD, info) == (ALLOWED if allowed else None)
+    for user, cluster in ((member, Name("team-a")), (ALICE, WILDCARD), (UserInfo(CLUSTER_OPERATORS), WILDCARD)):
+        assert await ClusterOperators().authorize(user, cluster, info) is None

@@ -52,9 +52,10 @@ def test_roles_that_contain_the_permission_to_enter(role, enters):
 
 
 def test_inherited_roles_that_contain_the_permission_to_enter():
-    """Of the roles of Kubernetes and kcp it is these two."""
+    """Those of administrators, of operators, and the one that contains nothing else."""
     roles = inherited_objects()["clusterroles"]
-    assert [role["metadata"]["name"] for role in roles if lets_enter(role)] == ["cluster-admin", "system:kcp:workspace:access"]
+    names = [role["metadata"]["name"] for role in roles if lets_enter(role)]
+    assert names == ["cluster-admin", "system:kcp:cluster-operator", "system:kcp:workspace:access"]
 
 
 def test_subjects():

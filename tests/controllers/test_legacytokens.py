@@ -141,7 +141,7 @@ async def test_other_secrets_are_left_alone(cleaner: Cleaner, references: tuple[
 
 
 async def test_a_younger_secret_waits_for_its_own_period(cleaner: Cleaner) -> None:
-    """Not only for that of the cluster. What is due on the same day is looked at when it is due."""
+    """Not only for that of the cluster. One that is due within the day is looked at when it is due."""
     await cleaner.create("one")
     since = {"metadata": {"name": TRACKING, "namespace": "kube-system"}, "data": {"since": "2020-01-01"}}
     await cleaner.registry.client.create(TEAM, CONFIG_MAPS, since)

@@ -307,7 +307,7 @@ class Tickets(RestStorage):
         return {"metadata": {"name": request.target.name}}
 
     async def create(self, request: WriteRequest, obj: Object) -> Object:
-        """Answer with what is sent."""
+        """Answer with the body of the request."""
         del request
         return obj
 

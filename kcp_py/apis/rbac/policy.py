@@ -1,6 +1,7 @@
 """The roles and bindings that every logical cluster inherits.
 
-They are those of Kubernetes (`bootstrap/rbac.json`) and two of kcp: who may enter a cluster, and who administers all of them.
+They are those of Kubernetes (`bootstrap/rbac.json`), two of kcp (who may enter a cluster, and who administers all of them), and those of
+operators, who manage clusters without access to their content.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from kcp_py.registry.store.defaults import place_of
 GROUP: Final = "rbac.authorization.k8s.io"
 KCP_ADMINS: Final = "system:kcp:admin"
 """The group of administrators of all clusters. Unlike `system:masters` its members have what RBAC gives them, and not the wildcard."""
+CLUSTER_OPERATORS: Final = "system:kcp:cluster-operator"
+"""The group of operators, and the ClusterRole that every cluster gives them. Nothing in it leads to further permissions: it contains no
+secrets, tokens, certificates, users or grants, and no verb by which roles are bound. Names of groups that begin with `system:kcp:` are
+withheld from impersonation, certificates and identity providers of single clusters."""
 ACCESS_ROLE: Final = "system:kcp:workspace:access"
 """The ClusterRole with the permission to enter a cluster."""
 
@@ -38,15 +43,33 @@ def _reference(name: str) -> dict[str, str]:
     return {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
 
 
+def _binding(group: str, role: str) -> dict[str, Any]:
+    """Gives a role to a group. The binding has the name of the group."""
+    subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group}]
+    return {"metadata": {"name": group}, "roleRef": _reference(role), "subjects": subjects}
+
+
+_READ: Final = ["get", "list", "watch"]
+_OPERATOR_RULES: Final = [
+    {"nonResourceURLs": ["/"], "verbs": ["access"]},
+    {
+        "apiGroups": ["core.kcp.io"],
+        "resources": ["logicalclusters"],
+        "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": _READ},
+    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": _READ},
+    {"apiGroups": [GROUP], "resources": ["clusterroles", "roles"], "verbs": _READ},
+    {"apiGroups": [GROUP], "resources": ["clusterrolebindings", "rolebindings"], "verbs": ["delete", *_READ]},
+    {"apiGroups": ["access.kcp-py.dev"], "resources": ["clusteraccessgrants"], "verbs": _READ},
+]
+
 _KCP: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
-    "clusterroles": [{"metadata": {"name": ACCESS_ROLE}, "rules": [{"nonResourceURLs": ["/"], "verbs": ["access"]}]}],
-    "clusterrolebindings": [
-        {
-            "metadata": {"name": "system:kcp:admin"},
-            "roleRef": _reference("cluster-admin"),
-            "subjects": [{"kind": "Group", "apiGroup": GROUP, "name": KCP_ADMINS}],
-        }
+    "clusterroles": [
+        {"metadata": {"name": ACCESS_ROLE}, "rules": [{"nonResourceURLs": ["/"], "verbs": ["access"]}]},
+        {"metadata": {"name": CLUSTER_OPERATORS}, "rules": _OPERATOR_RULES},
     ],
+    "clusterrolebindings": [_binding(KCP_ADMINS, "cluster-admin"), _binding(CLUSTER_OPERATORS, CLUSTER_OPERATORS)],
 }
 
 

@@ -1,6 +1,6 @@
 """`LegacyTokenUses`: the use of tokens of secrets is counted, and labelled on their secrets once a day.
 
-Authentication never waits for a label. A use is compared with the label that is known of the secret. Where the label is of another day,
+Authentication never waits for a label. A use is compared with the label that is kept of the secret. Where the label is of another day,
 the secret is put into a bounded list, from which one task takes secrets and labels them.
 
 Source: kubernetes `pkg/serviceaccount/legacy.go` (`patchSecretWithLastUsedDate`) and `metrics.go`.

@@ -1,4 +1,4 @@
-"""`RBACWithGrants`: roles, bindings and grants as one authorizer, the one of the type RBAC in a configuration."""
+"""`RBACWithGrants`: roles, bindings, operators and grants as one authorizer, the one of the type RBAC in a configuration."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from kcp_py.authz.authorizer import Decision
 from kcp_py.authz.grants.authorizer import GrantAuthorizer
 from kcp_py.authz.rbac.authorizer import RBACAuthorizer
 from kcp_py.authz.rbac.resolver import Rules
-from kcp_py.logicalcluster import ClusterSelection, Name
+from kcp_py.authz.static import ClusterOperators
+from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import UserInfo
 
 
 class RBACWithGrants:
-    """Asks RBAC first, and then the grants. A caller that may not enter a cluster is refused by RBAC, which knows grants for that."""
+    """Asks RBAC first, and then the grants. Over all clusters it knows the operators of clusters, too.
+
+    A caller that may not enter a cluster is refused by RBAC, which knows grants for that.
+    """
 
     announces_changes: Final = True
-    """As both."""
+    """As all of them."""
 
     def __init__(self, rbac: RBACAuthorizer, grants: GrantAuthorizer) -> None:
         self._rbac = rbac
         self._grants = grants
+        self._operators = ClusterOperators()
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
         """See `Authorizer`.
@@ -32,6 +37,10 @@ class RBACWithGrants:
         decision = await self._rbac.authorize(user, cluster, info)
         if decision is not None and decision.final:
             return decision
+        if isinstance(cluster, Wildcard):
+            decision = await self._operators.authorize(user, cluster, info)
+            if decision is not None:
+                return decision
         return await self._grants.authorize(user, cluster, info) or decision
 
     async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kcp_py.apis.rbac.install import install
-from kcp_py.apis.rbac.policy import ACCESS_ROLE, KCP_ADMINS, inherited_by, inherited_objects
+from kcp_py.apis.rbac.policy import ACCESS_ROLE, CLUSTER_OPERATORS, KCP_ADMINS, inherited_by, inherited_objects
 from kcp_py.apis.rbac.strategy import ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
 from kcp_py.apis.typed.structs import struct_codec
 from kcp_py.controllers.clusterroles import composed
@@ -47,6 +47,7 @@ def test_cluster_roles(name):
     ("system:monitoring", "system:monitoring", ["system:monitoring"]),
     ("system:service-account-issuer-discovery", "system:service-account-issuer-discovery", ["system:serviceaccounts"]),
     ("system:kcp:admin", "cluster-admin", [KCP_ADMINS]),
+    (CLUSTER_OPERATORS, CLUSTER_OPERATORS, [CLUSTER_OPERATORS]),
 ])  # fmt: skip
 def test_cluster_role_bindings(name, role, groups):
     """Groups have the roles that they have upstream, and those of kcp."""
@@ -72,6 +73,23 @@ def test_no_group_may_enter_by_itself():
     assert objects_of("clusterroles")[ACCESS_ROLE]["rules"] == [{"nonResourceURLs": ["/"], "verbs": ["access"]}]
     for resource in ("clusterrolebindings", "rolebindings"):
         assert ACCESS_ROLE not in {one["roleRef"]["name"] for one in objects_of(resource).values()}
+
+
+def test_operators_have_nothing_that_leads_further():
+    """Every rule names its resources and verbs. What can be written is LogicalClusters, and bindings can be deleted."""
+    writes: set[tuple[str, str]] = set()
+    for rule in objects_of("clusterroles")[CLUSTER_OPERATORS]["rules"]:
+        if "nonResourceURLs" in rule:
+            assert rule == {"nonResourceURLs": ["/"], "verbs": ["access"]}
+            continue
+        assert "*" not in {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        assert not any("/" in resource for resource in rule["resources"])
+        for verb in set(rule["verbs"]) - {"get", "list", "watch"}:
+            writes.update((resource, verb) for resource in rule["resources"])
+    assert writes == {
+        *(("logicalclusters", verb) for verb in ("create", "delete", "patch", "update")),
+        ("clusterrolebindings", "delete"), ("rolebindings", "delete"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("resource", "kind"), RESOURCES.items())
