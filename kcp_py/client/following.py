@@ -9,8 +9,9 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
-from kcp_py.storage.contract import Storage, StorageError, readable
+from kcp_py.storage.contract import Storage, StorageError
 from kcp_py.storage.keys import ResourceKeys
+from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, WatchEndedError, WatchOverflowError
 
 _CHUNK: Final = 50
@@ -27,7 +28,8 @@ async def scan_changes(
     """
     while True:
         watcher = fanout.attach(keys.prefix, after=fanout.revision)
-        start: str | None = ""
+        pages = read_pages(storage, keys.prefix, limit=_CHUNK)
+        complete = False
         try:
             while True:
                 events = await watcher.take()
@@ -37,11 +39,13 @@ async def scan_changes(
                     yield ObjectChange(Name(route.cluster), resource, route.namespace, route.name, event.value, previous)
                 if events:
                     continue
-                if start is None:
+                if complete:
                     await watcher.wait()
                     continue
-                page = await readable(storage.range(keys.prefix, start=start, limit=_CHUNK))
-                start = page.items[-1].key + "\x00" if page.more else None
+                page = await anext(pages, None)
+                if page is None:
+                    complete = True
+                    continue
                 for item in page.items:
                     if wanted.matches(item.value):
                         key = keys.locate(item.key)

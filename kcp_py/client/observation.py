@@ -9,8 +9,9 @@ from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
-from kcp_py.storage.contract import Storage, StorageError, readable
+from kcp_py.storage.contract import Storage, StorageError
 from kcp_py.storage.keys import resource_of, route_of
+from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _PAGE: Final = 200
@@ -50,13 +51,10 @@ async def stored_objects(
     revision = 0
     try:
         for prefix in prefixes:
-            start: str | None = ""
             seen = 0
-            while start is not None and not (limit and seen >= limit):
-                page = await readable(storage.range(prefix, start=start, limit=_PAGE))
+            async for page in read_pages(storage, prefix, limit=_PAGE):
                 revision = page.revision
                 seen += len(page.items)
-                start = page.items[-1].key + "\x00" if page.more else None
                 for item in page.items:
                     route = route_of(item.key, root)
                     if route is None:
@@ -65,6 +63,8 @@ async def stored_objects(
                     if resource not in concerned.ignored and concerned.matches(item.value):
                         yield ObjectChange(Name(route.cluster), resource, route.namespace, route.name, item.value, None)
                     await time_slice.yield_if_due()
+                if limit and seen >= limit:
+                    break
     except StorageError as error:
         raise translate(error) from error
     await fanout.reached(revision)

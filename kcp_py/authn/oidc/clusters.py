@@ -7,7 +7,6 @@ costs a lookup in memory. A write has effect from its answer on, as those of rol
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,9 +27,11 @@ from kcp_py.authn.tokens import Audiences, AuthenticatedToken
 from kcp_py.egress import Answer, Caller, Endpoint
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.pending import PendingWrites
 from kcp_py.request.user import CLUSTER_NAME_EXTRA, UserInfo
 from kcp_py.storage.contract import DamagedError
 from kcp_py.storage.keys import resource_keys
+from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class ClusterIssuers:
         """Whether changes are kept: before the first load there is nothing that they could change."""
         self._changed: dict[Name, dict[str, object]] = {}
         """Names of objects to read again, each with what marks its latest change."""
-        self._writing: Counter[str] = Counter()
+        self._writing = PendingWrites()
         self._lock = asyncio.Lock()
         self._tokens: LRU[Name, JWTTokens] = LRU(_CLUSTERS)
         self._listeners: list[Callable[[Name], None]] = []
@@ -116,16 +117,13 @@ class ClusterIssuers:
     def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """A write of objects begins."""
         del cluster
-        self._writing.update(keys)
+        self._writing.begin(keys)
         self._mark(keys)
 
     def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """The write finished, successfully or not."""
         del cluster
-        self._writing.subtract(keys)
-        for key in keys:
-            if not self._writing[key]:
-                del self._writing[key]
+        self._writing.end(keys)
         self._mark(keys)
 
     def _event(self, event: ObjectEvent) -> None:
@@ -153,26 +151,16 @@ class ClusterIssuers:
         self._following = True
         self._changed.clear()
         objects: dict[Name, dict[str, bytes]] = {}
-        prefix, start, turns = self._keys.prefix, "", TimeSlice()
-        while True:
-            damaged: Sequence[str] = ()
-            try:
-                page = await self._access.storage.range(prefix, start=start, limit=_PAGE)
-            except DamagedError as error:
-                if error.found is None:
-                    raise
-                page, damaged = error.found, error.keys
+        turns = TimeSlice()
+        async for page in read_pages(self._access.storage, self._keys.prefix, limit=_PAGE):
             for item in page.items:
                 place = self._keys.parse(item.key)
                 objects.setdefault(place.cluster, {})[place.name] = item.value
                 await turns.yield_if_due()
-            if not page.more:
-                break
-            start = max((start, *(item.key for item in page.items), *damaged)) + "\x00"
         self._objects = objects
         self.close()
         # A write that is under way may not have been read.
-        self._mark(list(self._writing))
+        self._mark(self._writing.keys())
         self._loaded = True
 
     async def _refresh(self, cluster: Name) -> None:

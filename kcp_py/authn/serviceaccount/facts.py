@@ -8,7 +8,6 @@ other servers come with the feed.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +22,7 @@ from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.namespaces import namespace_keys
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.pending import PendingWrites
 from kcp_py.registry.store.read import find
 from kcp_py.storage.contract import KeyValue
 from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
@@ -89,7 +89,7 @@ class ObjectFacts:
         self._states: LRU[str, object] = LRU(_KEPT)
         """Key of a namespace -> another object after each of its writes."""
         self._loading: dict[str, object] = {}
-        self._writing: Counter[str] = Counter()
+        self._writing = PendingWrites()
         self._listeners: list[Callable[[Name], None]] = []
         followed = [*self._keys.values(), *self._custom.values(), self._namespaces]
         for keys in followed:
@@ -170,15 +170,12 @@ class ObjectFacts:
 
     def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """A write begins."""
-        self._writing.update(keys)
+        self._writing.begin(keys)
         self._drop(cluster, keys)
 
     def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """The write finished, successfully or not."""
-        self._writing.subtract(keys)
-        for key in keys:
-            if not self._writing[key]:
-                del self._writing[key]
+        self._writing.end(keys)
         self._drop(cluster, keys)
 
     def _event(self, event: ObjectEvent) -> None:

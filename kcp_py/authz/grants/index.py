@@ -24,6 +24,7 @@ from kcp_py.authz.grants.sight import GrantedSight
 from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import readable
+from kcp_py.storage.paging import read_pages
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Fanout, ObjectEvent
 
@@ -196,17 +197,14 @@ class GrantIndex:
                 self._meanwhile = []
 
     async def _read_labels(self, revision: int) -> list[tuple[str, Labels]]:
-        keys, start = self._cluster_keys, ""
+        keys = self._cluster_keys
         labels: list[tuple[str, Labels]] = []
         turns = TimeSlice()
-        while True:
-            page = await readable(self._access.storage.range(keys.prefix, start=start, limit=_PAGE, revision=revision))
+        async for page in read_pages(self._access.storage, keys.prefix, limit=_PAGE, revision=revision):
             for item in page.items:
                 labels.append((keys.parse(item.key).cluster, _labels_of(item.value)))
                 await turns.yield_if_due()
-            if not page.more:
-                return labels
-            start = page.items[-1].key + "\x00"
+        return labels
 
     def _forget(self) -> None:
         self._gaps += 1

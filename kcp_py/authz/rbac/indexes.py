@@ -7,7 +7,6 @@ written, or were written since an index was last brought up to date, are read ag
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from sys import intern
@@ -21,8 +20,10 @@ from kcp_py.apis.rbac.policy import GROUP, inherited_objects
 from kcp_py.authz.rbac.index import RBACIndex
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.pending import PendingWrites
 from kcp_py.storage.contract import DamagedError
 from kcp_py.storage.keys import ResourceKeys, resource_keys
+from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _CLUSTERS: Final = 2000
@@ -67,7 +68,7 @@ class RBACIndexes:
         self._access = access
         self._listeners: list[Callable[[Name], None]] = []
         self._entries: LRU[Name, _Entry] = LRU(_CLUSTERS)
-        self._writing: Counter[str] = Counter()
+        self._writing = PendingWrites()
         self._resources: dict[str, ResourceKeys] = {
             resource: resource_keys(root, GROUP, resource, namespaced=namespaced) for resource, namespaced in _NAMESPACED.items()
         }
@@ -110,15 +111,12 @@ class RBACIndexes:
 
     def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """A write of roles or bindings begins."""
-        self._writing.update(keys)
+        self._writing.begin(keys)
         self._mark(cluster, keys)
 
     def written(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """The write finished, successfully or not."""
-        self._writing.subtract(keys)
-        for key in keys:
-            if not self._writing[key]:
-                del self._writing[key]
+        self._writing.end(keys)
         self._mark(cluster, keys)
 
     def _event(self, keys: ResourceKeys, event: ObjectEvent) -> None:
@@ -140,24 +138,12 @@ class RBACIndexes:
         entry.index = RBACIndex(inherited_index())
         turns = TimeSlice()
         for resource, keys in self._resources.items():
-            prefix, start = keys.cluster_prefix(cluster), ""
-            while True:
-                damaged: Sequence[str] = ()
-                try:
-                    page = await self._access.storage.range(prefix, start=start, limit=_PAGE)
-                except DamagedError as error:
-                    if error.found is None:
-                        raise
-                    page, damaged = error.found, error.keys
+            async for page in read_pages(self._access.storage, keys.cluster_prefix(cluster), limit=_PAGE):
                 for item in page.items:
                     _put(entry.index, resource, keys, item.key, _decoded(item.value))
                     await turns.yield_if_due()
-                for key in damaged:
+                for key in page.damaged:
                     _put(entry.index, resource, keys, key, _UNREADABLE)
-                if not page.more:
-                    break
-                start = max((item.key for item in page.items), default=start)
-                start = max((start, *damaged)) + "\x00"
         entry.loaded = True
 
     async def _refresh(self, entry: _Entry) -> None:

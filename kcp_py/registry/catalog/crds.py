@@ -21,8 +21,9 @@ from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.default_events import origin_of_crd
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
-from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
+from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
+from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
@@ -237,15 +238,11 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
                     await time_slice.yield_if_due()
                 loaded[item.key] = one
             return loaded
-        start = ""
-        while True:
-            page = await readable(self._storage.range(prefix, start=start, limit=_PAGE))
+        async for page in read_pages(self._storage, prefix, limit=_PAGE):
             for item in page.items:
                 loaded[item.key] = await self._read(item)
                 await time_slice.yield_if_due()
-            if not page.more:
-                return loaded
-            start = page.items[-1].key + "\x00"
+        return loaded
 
     async def _read(self, item: KeyValue) -> _LoadedCRD:
         names, compiled, error = await self._compiled.load(item.value)

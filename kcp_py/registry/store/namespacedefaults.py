@@ -16,8 +16,9 @@ from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.namespaces import DEFAULT_NAMESPACES, namespace_keys, namespace_origin
 from kcp_py.registry.resource import Origin, ServedResource
 from kcp_py.registry.store.access import Access
-from kcp_py.storage.contract import Compare, KeyValue, Storage, readable
+from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys
+from kcp_py.storage.paging import read_pages
 
 _READ_AT_ONCE: Final = 1_000
 """Namespaces of all clusters that are read together."""
@@ -147,15 +148,10 @@ async def namespace_items_everywhere(
 
 async def _stored_from(storage: Storage, keys: ResourceKeys, first: Name, revision: int) -> AsyncGenerator[KeyValue, None]:
     """The stored namespaces of all clusters at a revision, from a cluster on."""
-    start = keys.cluster_prefix(first)
-    while True:
-        # A namespace that is damaged is an error in its own cluster alone.
-        page = await readable(storage.range(keys.prefix, start=start, limit=_READ_AT_ONCE, revision=revision))
+    # A namespace that is damaged is an error in its own cluster alone.
+    async for page in read_pages(storage, keys.prefix, start=keys.cluster_prefix(first), limit=_READ_AT_ONCE, revision=revision):
         for item in page.items:
             yield item
-        if not page.more:
-            return
-        start = page.items[-1].key + "\x00"
 
 
 async def _items_of(
