@@ -197,7 +197,10 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "apimachinery/managedfields": ("properties", "compares implementations of the same rules"),
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
     "apis/typed": ("corpus", "real objects of every kind"),
-    "authz": ("canaries logicalclusters", "what tenants can do to each other and in their own clusters, through the whole server"),
+    "authz": (
+        "canaries crossings lives logicalclusters",
+        "what tenants can do to each other and in their own clusters, through the whole server",
+    ),
     "authz/grants": ("random_changes wildcard_reads", "what grantees read over all clusters, through the whole server"),
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
