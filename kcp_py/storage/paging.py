@@ -1,4 +1,4 @@
-"""`read_pages`: everything below a prefix, page by page, without what is damaged."""
+"""`read_pages`: everything below a prefix, page by page, without damaged values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`PendingWrites`: the keys that a server is writing.
 
-A store shows a commit to readers before its writer gets the answer. What is read of a key meanwhile must not be kept.
+A store shows a commit to readers before its writer gets the answer. A value that is read of a key meanwhile must not be kept.
 """
 
 from __future__ import annotations
