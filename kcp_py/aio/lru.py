@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, ItemsView
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -13,7 +13,7 @@ V = TypeVar("V")
 class LRU(Generic[K, V]):
     """Bounded by the number of its entries or by their total weight. For one thread. Values must not be None."""
 
-    __slots__ = ("_capacity", "_values", "_weigh", "_weight", "_weights")
+    __slots__ = ("_capacity", "_values", "_weigh", "_weight", "_weights", "peek")
 
     def __init__(self, capacity: int, *, weigh: Callable[[V], int] | None = None) -> None:
         """Create an empty mapping.
@@ -25,6 +25,8 @@ class LRU(Generic[K, V]):
         self._capacity = capacity
         self._weigh = weigh
         self._values: OrderedDict[K, V] = OrderedDict()
+        self.peek: Final = self._values.get
+        """The value of a key, without counting as a use. A method of the dictionary itself costs no further call."""
         self._weights: dict[K, int] = {}
         self._weight = 0
 
@@ -37,10 +39,6 @@ class LRU(Generic[K, V]):
         if value is not None:
             self._values.move_to_end(key)
         return value
-
-    def peek(self, key: K) -> V | None:
-        """The value of a key, without counting as a use."""
-        return self._values.get(key)
 
     def items(self) -> ItemsView[K, V]:
         """The entries, the least recently used first."""

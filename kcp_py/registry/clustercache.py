@@ -35,6 +35,8 @@ class ClusterCache(Generic[V]):
         self._values: LRU[Name, V] = LRU(capacity)
         self.cached: Final = self._values.get
         """The value of a cluster if it is cached, otherwise None."""
+        self.peek: Final = self._values.peek
+        """`cached`, without counting as a use."""
         self._loading: dict[Name, object] = {}
         """The latest load of a cluster, unless something happened since it began that makes its outcome doubtful."""
         self._writing: Counter[Name] = Counter()

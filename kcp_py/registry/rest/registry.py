@@ -37,6 +37,10 @@ class Clusters(Protocol):
         """The state of a cluster, if it is at hand."""
         ...
 
+    def peek(self, cluster: Name) -> ClusterState | None:
+        """`cached`, without counting as a use."""
+        ...
+
     async def state(self, cluster: Name) -> ClusterState | None:
         """The state of an existing cluster."""
         ...

@@ -54,7 +54,7 @@ class StoredObjects(RestStorage):
         if item is None:
             raise errors.not_found(served.resource.group_resource, target.name)
         # Nearly always the state is the one that is at hand, and a call is spared.
-        if registry.clusters.cached(cluster_state.name) is not cluster_state:
+        if registry.clusters.peek(cluster_state.name) is not cluster_state:
             await registry.clusters.confirm(cluster_state)
         return StoredObject(target, item, wildcard)
 

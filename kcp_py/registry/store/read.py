@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,18 +25,22 @@ _FILLED_ON_READ: Final = 1024 * 1024
 """Characters of defaults that a read adds to an object: many of them are read together."""
 
 
-async def find(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> KeyValue | None:
+def find(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> Awaitable[KeyValue | None]:
     """The stored object, or the one that every cluster has by default, or None.
 
     Raises:
         StaleStateError: the CRD that a default object comes with was written since the resource was worked out.
     """
     resource = served.resource
-    key = resource.keys.object_key(cluster_state.name, namespace, name)
-    item = await access.storage.get(key)
-    if item is None and resource.has_defaults:
-        return await find_default(access, cluster_state, served, namespace, name)
-    return item
+    stored = access.storage.get(resource.keys.object_key(cluster_state.name, namespace, name))
+    return _or_default(stored, access, cluster_state, served, namespace, name) if resource.has_defaults else stored
+
+
+async def _or_default(  # noqa: PLR0917 - the arguments of `find`
+    stored: Awaitable[KeyValue | None], access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str
+) -> KeyValue | None:
+    item = await stored
+    return await find_default(access, cluster_state, served, namespace, name) if item is None else item
 
 
 async def get(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> KeyValue:

@@ -42,6 +42,7 @@ PROGRESS_INTERVAL: Final = 0.05
 HOT_KEYS: Final = 2_000
 HOT_BYTES: Final = 4 << 20
 SPAN_BYTES: Final = 24 << 20
+_NOT_OPEN: Final = "the store is not open"
 ROOM_TO_OPEN: Final = 1 << 20
 
 
@@ -88,7 +89,10 @@ class SQLiteStorage:
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
-        parts = self._opened()
+        # Without `_opened`: nothing is called as often.
+        parts = self._parts
+        if parts is None:
+            raise UnavailableError(_NOT_OPEN)
         item = parts.hot.get(key)
         if item is None:
             item = parts.reader.get(key)
@@ -173,7 +177,7 @@ class SQLiteStorage:
 
     def _opened(self) -> _Parts:
         if self._parts is None:
-            raise UnavailableError("the store is not open")
+            raise UnavailableError(_NOT_OPEN)
         return self._parts
 
 
