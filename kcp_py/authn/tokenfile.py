@@ -57,16 +57,25 @@ class StaticTokens:
 
     def __init__(self, tokens: Mapping[bytes, UserInfo]) -> None:
         self._tokens = tokens
+        # The last answers, by the hashes of their tokens: nearly all requests are for the same audiences.
+        self._answers: dict[bytes, AuthenticatedToken] = {}
 
     def replace(self, tokens: Mapping[bytes, UserInfo]) -> None:
         """Replace the tokens from the next request on. Requests with removed tokens are answered with 401."""
         self._tokens = tokens
+        self._answers = {}
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
         """The user of a token. Static tokens are valid in every logical cluster and for all audiences."""
         del cluster
-        user = self._tokens.get(sha256(token).digest())
-        return None if user is None else AuthenticatedToken(user, audiences)
+        digest = sha256(token).digest()
+        answer = self._answers.get(digest)
+        if answer is None or answer.audiences != audiences:
+            user = self._tokens.get(digest)
+            if user is None:
+                return None
+            answer = self._answers[digest] = AuthenticatedToken(user, audiences)
+        return answer
 
 
 class TokenFiles:

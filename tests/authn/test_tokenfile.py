@@ -80,6 +80,17 @@ def test_not_text(tmp_path):
         TokenFiles([file])
 
 
+async def test_audiences_and_removal():
+    """An answer has the audiences of its question, and a removed token none."""
+    tokens = StaticTokens(parse_tokens("t1,alice,7", "f"))
+    for audiences in (("a",), ("b",), ("b",)):
+        found = await tokens.authenticate_token(b"t1", parse_name("team-a"), audiences)
+        assert found is not None
+        assert found.audiences == audiences
+    tokens.replace({})
+    assert await tokens.authenticate_token(b"t1", parse_name("team-a"), ("b",)) is None
+
+
 async def test_broken_change(tmp_path):
     """A change that cannot be read leaves the tokens as they were, and is tried again."""
     file = tmp_path / "tokens.csv"
