@@ -5,7 +5,7 @@ import pytest
 from kcp_py.authn import UserInfo
 from kcp_py.authz import ALLOWED, DENIED, NO_OPINION, AuthorizerUnion, Decision
 from kcp_py.authz.authorizer import ConfiguredAuthorizer
-from kcp_py.authz.static import AlwaysDeny
+from kcp_py.authz.static import AlwaysAllow, AlwaysDeny
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.requestinfo import parse_request
 
@@ -40,6 +40,18 @@ class Fixed:
 async def test_union(opinions, expected):
     """The first opinion counts, and none at all denies."""
     assert await AuthorizerUnion(*map(Fixed, opinions)).authorize(UserInfo("alice"), ROOT, INFO) == expected
+
+
+class Stricter(AlwaysAllow):
+    async def authorize(self, user, cluster, info):
+        return None if user.name == "alice" else await super().authorize(user, cluster, info)
+
+
+async def test_immediate_authorizers() -> None:
+    """They are asked by `decide`, and by `authorize` where a subclass has its own."""
+    assert await AuthorizerUnion(AlwaysAllow()).authorize(UserInfo("alice"), ROOT, INFO) is ALLOWED
+    assert await AuthorizerUnion(Stricter()).authorize(UserInfo("alice"), ROOT, INFO) is NO_OPINION
+    assert await AuthorizerUnion(Stricter()).authorize(UserInfo("bob"), ROOT, INFO) is ALLOWED
 
 
 async def test_configured_authorizers() -> None:
