@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from kcp_py.apimachinery.errors import StatusError
@@ -56,7 +57,7 @@ def not_of_kind(resource: ServedResource, transform: str) -> StatusError:
     return StatusError(406, "NotAcceptable", f"you requested {transform}, but the requested object is {is_what} ({found})")
 
 
-async def send(
+def send(
     backend: Backend,
     exchange: Exchange,
     target: Resolved,
@@ -64,8 +65,22 @@ async def send(
     representation: Representation,
     *,
     status: int = 200,
-) -> None:
+) -> Awaitable[None]:
     """Answer with an object: with its stored bytes where these can be spliced, or else decoded."""
+    if representation == DEFAULT and not isinstance(found, dict) and (body := found.spliced()) is not None:
+        return exchange.respond(status, body + b"\n")
+    return _send_decoded(backend, exchange, target, found, representation, status=status)
+
+
+async def _send_decoded(
+    backend: Backend,
+    exchange: Exchange,
+    target: Resolved,
+    found: StoredObject | WrittenObject | Object,
+    representation: Representation,
+    *,
+    status: int,
+) -> None:
     if isinstance(found, dict):
         subresource = target.resource.subresources[target.subresource] if target.subresource else None
         if subresource is not None and subresource.kind is not None:
@@ -74,9 +89,6 @@ async def send(
             return
         obj = found
     else:
-        if representation == DEFAULT and (body := found.spliced()) is not None:
-            await exchange.respond(status, body + b"\n")
-            return
         obj = await found.decoded()
         target = found.target
     await send_object(backend, exchange, target, obj, representation, status=status)

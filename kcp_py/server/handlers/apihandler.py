@@ -23,7 +23,7 @@ from kcp_py.server.handlers.get import get
 from kcp_py.server.handlers.list import list_objects
 from kcp_py.server.handlers.patch import patch
 from kcp_py.server.handlers.tap import TapHandler
-from kcp_py.server.handlers.target import method_not_allowed, resolve
+from kcp_py.server.handlers.target import method_not_allowed, resolve, resolve_cached
 from kcp_py.server.handlers.update import update
 from kcp_py.server.handlers.watch import watch
 from kcp_py.storage.contract import StorageError
@@ -65,7 +65,7 @@ class APIHandler:
             handler = _HANDLERS.get(info.verb)
             life = 0
             for attempt in range(GUARD_ATTEMPTS):
-                target = await resolve(self._backend, exchange)
+                target = resolve_cached(self._backend, exchange) or await resolve(self._backend, exchange)
                 if target.only is not None:
                     if life and target.only.created_revision != life:
                         # A request for one cluster is not carried out in a later cluster of its name.

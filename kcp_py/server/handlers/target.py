@@ -11,7 +11,7 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
 from kcp_py.registry.clusterstate import ClusterState
-from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
@@ -29,6 +29,30 @@ _OF_NODES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
 _NO_NODES: Final = "{} is not available: this server stores objects, it has no nodes on which pods could run"
 
 
+def resolve_cached(backend: Backend, exchange: Exchange) -> Resolved | None:
+    """`resolve` without waiting, where the state and the resources of an active cluster are cached; else None.
+
+    Raises:
+        StatusError: see `resolve`.
+    """
+    context = exchange.context
+    cluster = context.cluster
+    if isinstance(cluster, Wildcard):
+        return None
+    cluster_state = backend.clusters.cached(cluster)
+    if cluster_state is None or cluster_state.inactive or cluster_state.delete_after:
+        return None
+    info = context.info
+    key = (info.group, info.version, info.resource)
+    served = backend.tables.everywhere.get(key)
+    if served is None:
+        table = backend.tables.cached(cluster)
+        if table is None:
+            return None
+        served = table.served.get(key)
+    return _resolved(exchange, cluster_state, served)
+
+
 async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
     """Work out what a request is about.
 
@@ -40,24 +64,24 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
     info = context.info
     cluster = context.cluster
     if isinstance(cluster, Wildcard):
-        cluster_state = None
         served = await backend.wildcard.find(
             info.group, info.version, info.resource, sight=context.sight, accept=lambda found: _has_path(info, found)
         )
-    else:
-        cluster_state = backend.clusters.cached(cluster)
-        if cluster_state is None or cluster_state.inactive or cluster_state.delete_after:
-            cluster_state = await resolve_cluster(backend, context, cluster)
-        # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
-        key = (info.group, info.version, info.resource)
-        served = backend.tables.everywhere.get(key)
-        if served is None:
-            table = backend.tables.cached(cluster) or await backend.tables.get(cluster)
-            served = table.served.get(key)
+        return _resolved(exchange, None, served)
+    cluster_state = await resolve_cluster(backend, context, cluster)
+    # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
+    key = (info.group, info.version, info.resource)
+    served = backend.tables.everywhere.get(key) or (await backend.tables.get(cluster)).served.get(key)
+    return _resolved(exchange, cluster_state, served)
+
+
+def _resolved(exchange: Exchange, cluster_state: ClusterState | None, served: Served | None) -> Resolved:
     if served is None:
         raise errors.unknown_path()
+    context = exchange.context
+    info = context.info
     resource = served.resource
-    namespace = _namespace(context, resource)
+    namespace = info.namespace if info.namespace and resource.namespaced else _namespace(context, resource)
     if resource.warnings and cluster_state is not None:
         # Over all clusters the words of one of them mean nothing.
         exchange.warnings.extend(resource.warnings)
