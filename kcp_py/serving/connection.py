@@ -42,6 +42,7 @@ BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that are read before the application takes them."""
 
 _HOLD_BODY: Final = Hold.BODY
+_BODY: Final = State.BODY
 _CLOSED: Final = State.CLOSED
 
 
@@ -152,7 +153,7 @@ class Connection(asyncio.Protocol):
     @property
     def reads_body(self) -> bool:
         """Whether what comes next belongs to a body that the application has asked for."""
-        return self._reader.in_body and self._cycle is not None and self._cycle.body_wanted
+        return self._reader.state is _BODY and self._cycle is not None and self._cycle.body_wanted
 
     # What others ask for
 
@@ -301,10 +302,7 @@ class Connection(asyncio.Protocol):
         if self._reader.long_body and method not in {"GET", "HEAD"}:
             # Until the application asks for the body, which it does of those who may send one.
             self.flow.pause_reading()
-        task = context.loop.create_task(cycle.run(context.app))
-        tasks = context.state.tasks
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        cycle.start(context.app, context.loop, context.state.tasks)
         return True
 
     def _switch_to_websocket(self, scope: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from kcp_py.serving.context import ASGIApp
-from kcp_py.serving.flow import FlowControl, LazyEvent
+from kcp_py.serving.flow import FlowControl
 from kcp_py.serving.http1.events import Header
 from kcp_py.serving.http1.responses import ResponseWriter
 
@@ -50,7 +50,7 @@ class Cycle:
     """One request and its response.
 
     Attributes:
-        scope: of ASGI, until `run` has passed it to the application.
+        scope: of ASGI, until it is passed to the application.
         response: the writing side.
         body_wanted: whether the application has asked for the body.
         more_body: whether the request is not complete.
@@ -61,9 +61,11 @@ class Cycle:
 
     __slots__ = (
         "_body",
+        "_change",
         "_changed",
         "_connection",
         "_expects_continue",
+        "_task",
         "body_wanted",
         "disconnected",
         "lingers",
@@ -71,6 +73,8 @@ class Cycle:
         "response",
         "scope",
     )
+
+    _task: asyncio.Task[None]
 
     def __init__(self, scope: dict[str, Any], connection: CycleConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
         """Begin behind the head of the request.
@@ -86,15 +90,22 @@ class Cycle:
         self._connection = connection
         self._expects_continue = expects_continue
         self._body: bytes | bytearray = b""
-        # Set where `receive` has an answer: a part of the body, its end, or the end of the connection.
-        self._changed = LazyEvent()
+        # Whether `receive` has an answer: a part of the body, its end, or the end of the connection.
+        self._changed = False
+        # Set with it; made only where `receive` has to wait, which most requests never do.
+        self._change: asyncio.Event | None = None
         self.body_wanted = False
         self.more_body = True
         self.disconnected = False
         self.lingers = False
 
-    async def run(self, app: ASGIApp) -> None:
-        """Let the application answer."""
+    def start(self, app: ASGIApp, loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[None]]) -> None:
+        """Let the application answer, in a task that is among `tasks` while it runs."""
+        # It takes itself away: a callback for that would cost each request a turn of the event loop.
+        self._task = task = loop.create_task(self._run(app, tasks))
+        tasks.add(task)
+
+    async def _run(self, app: ASGIApp, tasks: set[asyncio.Task[None]]) -> None:
         response = self.response
         try:
             answer = app(self.scope, self.receive, self.send)
@@ -111,6 +122,9 @@ class Cycle:
             if not response.complete and not self.disconnected:
                 _log.error("application_failed", reason="the application returned without completing its response")
                 await self._fail()
+        finally:
+            tasks.discard(self._task)
+            del self._task
 
     async def _fail(self) -> None:
         if self.response.started:
@@ -130,19 +144,24 @@ class Cycle:
             waiting += data
         else:
             self._body = bytearray(waiting) + data
-        self._changed.set()
+        self._wake()
         return len(self._body)
 
     def end_body(self) -> None:
         """The request is complete."""
         self.more_body = False
-        self._changed.set()
+        self._wake()
 
     def disconnect(self) -> None:
         """The client is gone, or will get no answer."""
         if not self.response.complete:
             self.disconnected = True
-        self._changed.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed = True
+        if self._change is not None:
+            self._change.set()
 
     # ASGI
 
@@ -158,12 +177,20 @@ class Cycle:
                 connection.want_body()
             if connection.flow.read_paused:
                 connection.flow.resume_reading()
-            await self._changed.wait()
-            self._changed.clear()
+            await self._wait()
         if self.disconnected or self.response.complete:
             return {"type": "http.disconnect"}
         body, self._body = self._body, b""
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+
+    async def _wait(self) -> None:
+        if not self._changed:
+            if self._change is None:
+                self._change = asyncio.Event()
+            await self._change.wait()
+        self._changed = False
+        if self._change is not None:
+            self._change.clear()
 
     async def send(self, message: Any) -> None:
         """Write a part of the response. Returns once the connection takes more; after a disconnect it does nothing."""
@@ -215,5 +242,6 @@ class Cycle:
         if response.error is not None:
             raise RuntimeError(response.error)
         if response.complete:
-            self._changed.set()
+            if self._change is not None:
+                self._wake()
             self._connection.response_complete()

@@ -118,11 +118,6 @@ class RequestReader:
         self._slices = Slices(limits.max_head_bytes)
 
     @property
-    def in_body(self) -> bool:
-        """Whether the rest of a body comes next."""
-        return self.state is BODY
-
-    @property
     def is_complete(self) -> bool:
         """Whether all of the request has come."""
         return self.state is COMPLETE
@@ -167,13 +162,15 @@ class RequestReader:
         """The response is complete: the next request may follow."""
         if self.state is COMPLETE:
             self._next()
+            self._timed = IDLE
+            self.deadline = now + self._limits.idle_timeout
         elif self.state is BODY:
             self.state = DRAINING
             self._wanted = True
             self._slices.gap = 0
+            self._set_deadline(now)
         else:
             return _NO_EVENTS
-        self._set_deadline(now)
         if self._eof and self.hold is None:
             return self._parse(b"", now, turn=False)
         return _NO_EVENTS

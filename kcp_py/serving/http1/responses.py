@@ -132,7 +132,7 @@ class ResponseWriter:
             by_name = dict(headers)
             length = by_name.get(b"content-length", b"")
             if len(by_name) == len(headers) and length.isdigit() and _ORDINARY_NAMES.issuperset(by_name):
-                lines = b"\r\n".join([b": ".join(header) for header in headers])
+                lines = b"\r\n".join(map(b": ".join, headers))
                 # Between two headers is one end of a line, and none is in a value.
                 if len(lines.translate(None, _CONTROL)) == len(lines) - 2 * len(headers) + 2:
                     end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
