@@ -198,7 +198,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
     "apis/typed": ("corpus", "real objects of every kind"),
     "authz": (
-        "canaries crossings lives logicalclusters",
+        "canaries crossings lives logicalclusters operators",
         "what tenants can do to each other and in their own clusters, through the whole server",
     ),
     "authz/grants": ("random_changes wildcard_reads", "what grantees read over all clusters, through the whole server"),
