@@ -1,6 +1,7 @@
 """Check the documents: links, quoted code and the form of decision records.
 
 - A link leads to a file of the repository, and its anchor to a heading of that file.
+- A test in the form `FILE::NAME` exists.
 - A block of code below `<!-- from PATH -->` is a verbatim part of that file.
 - A decision record in `docs/adr/` has a number, a title, a status with a date, and the sections of `docs/adr/template.md`.
   `docs/adr/README.md` lists it with the same title and status.
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"^<!-- from (\S+) -->\n```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+TEST = re.compile(r"`((?:tests|e2e)/[\w/]+\.py)::(\w+)`")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 RECORDS = ROOT / "docs" / "adr"
 RECORD = re.compile(r"# (?P<number>\d+)\. (?P<title>.+)\n\nStatus: (?P<status>proposed|accepted|replaced by \d+), \d{4}-\d{2}-\d{2}\.\n")
@@ -38,6 +40,11 @@ def main() -> None:
             if code not in (ROOT / path).read_text("utf-8")
         ]
         wrong += [f"{name}: link to {link}: {reason}" for link in _links(document) if (reason := _fault(document, link))]
+        wrong += [
+            f"{name}: there is no test {path}::{test}"
+            for path, test in TEST.findall(document.read_text("utf-8"))
+            if not _exists(path, test)
+        ]
     index = (RECORDS / "README.md").read_text("utf-8")
     sections = SECTION.findall((RECORDS / "template.md").read_text("utf-8"))
     for record in sorted(RECORDS.glob("[0-9]*.md")):
@@ -45,6 +52,11 @@ def main() -> None:
         wrong += [f"{record.relative_to(ROOT)}: {fault}" for fault in faults]
     if wrong:
         sys.exit("\n".join(wrong))
+
+
+def _exists(path: str, test: str) -> bool:
+    file = ROOT / path
+    return file.is_file() and re.search(rf"^(async )?def {test}\(", file.read_text("utf-8"), re.MULTILINE) is not None
 
 
 def _faults_of_record(name: str, text: str, sections: list[str], index: str) -> list[str]:

@@ -147,6 +147,39 @@ async def test_wrapped_base64(api: Api):
     assert refused["message"] == 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 1'
 
 
+async def test_stored_services_are_no_proxies(api: Api):
+    """An APIService is an object as others: no request is passed on to the address that it names, nor to services, pods and nodes."""
+    await installed(api, "apiservices", "services", "pods", "nodes")
+    core = "/clusters/a/api/v1/namespaces/default"
+    service = {"metadata": {"name": "one"}, "spec": {"ports": [{"port": 443}], "type": "ExternalName", "externalName": "169.254.169.254"}}
+    await api.ok("POST", f"{core}/services", service)
+    spec = {
+        "group": "metrics.example.com",
+        "version": "v1",
+        "service": {"name": "one", "namespace": "default"},
+        "insecureSkipTLSVerify": True,
+        "groupPriorityMinimum": 1,
+        "versionPriority": 1,
+    }
+    made = {"metadata": {"name": "v1.metrics.example.com"}, "spec": spec}
+    await api.ok("POST", "/clusters/a/apis/apiregistration.k8s.io/v1/apiservices", made)
+    groups = await api.ok("GET", "/clusters/a/apis")
+    assert "metrics.example.com" not in [group["name"] for group in groups["groups"]]
+    for path in (
+        "/clusters/a/apis/metrics.example.com/v1",
+        "/clusters/a/apis/metrics.example.com/v1/nodes",
+        f"{core}/services/one/proxy",
+        f"{core}/services/https:one:443/proxy/latest/meta-data",
+        f"{core}/pods/one/proxy/x",
+        f"{core}/pods/one/exec",
+        f"{core}/pods/one/portforward",
+        "/clusters/a/api/v1/nodes/one/proxy/logs",
+        "/clusters/a/api/v1/proxy/nodes/one",
+    ):
+        for method in ("GET", "POST"):
+            assert (await api(method, path)).status_code in {404, 405, 501}, path
+
+
 MICRO = "2006-01-02T15:04:05.000000Z07:00"
 
 
