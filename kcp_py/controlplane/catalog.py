@@ -134,10 +134,10 @@ def build_catalog(
 
 
 def _with_root_ca(resource: ServedResource, root_ca: str) -> ServedResource:
-    """ConfigMaps with one in each namespace that has the certificates. Requests over all clusters show it where it is stored."""
+    """ConfigMaps with one in each namespace that has the certificates."""
     if not root_ca or resource.group_resource != _CONFIG_MAPS:
         return resource
-    return replace(resource, namespace_object=root_ca_config_map(root_ca), inherited=True)
+    return replace(resource, namespace_object=root_ca_config_map(root_ca))
 
 
 def _check_distinct(own: Sequence[ServedResource], added: Sequence[ServedResource]) -> None:

@@ -1,12 +1,13 @@
 """`NamespaceEvents`: the events of objects that namespaces have without storing them.
 
 Such an object comes with its namespace, and goes when the namespace or its cluster begins to terminate. It is hidden while an object of its
-name is stored. The events of a revision are the differences between what reads show at it and at the one before.
+name is stored. One that is not listed is shown by watches of its name alone, so its events are made only while there are such watches. The
+events of a revision are the differences between what reads show at it and at the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kcp_py.logicalcluster import Name
@@ -39,6 +40,7 @@ class NamespaceEvents:
         namespace_object: NamespaceObject,
         *,
         cluster_keys: ResourceKeys,
+        is_watched: Callable[[str], bool],
     ) -> None:
         """Prepare.
 
@@ -47,7 +49,9 @@ class NamespaceEvents:
             keys: of the resource.
             namespace_object: what a namespace has of it.
             cluster_keys: of LogicalClusters.
+            is_watched: whether the name of an object that is not listed is watched in a cluster. Otherwise no events are made for it.
         """
+        self._is_watched = is_watched
         self._storage = storage
         self._keys = keys
         self._object = namespace_object
@@ -57,14 +61,22 @@ class NamespaceEvents:
     @property
     def sources(self) -> Sequence[str]:
         """The prefixes of the resources that the objects follow from."""
-        return [self._cluster_keys.prefix, self._namespace_keys.prefix] if self._object.listed else []
+        return [self._cluster_keys.prefix, self._namespace_keys.prefix]
+
+    def _is_shown(self, cluster: str) -> bool:
+        """Whether a watcher of a cluster shows objects that are not stored. Watches over all clusters do so for objects that are listed."""
+        return self._object.listed or self._is_watched(cluster)
 
     def concerns(self, event: ObjectEvent) -> bool:
         """`Derivation.concerns`."""
         route = event.route
         if route.prefix == self._keys.prefix:
-            # One that is not shown before it is stored comes and goes as others do. One that replaces another is two events.
-            return route.name == self._object.name and (self._object.listed or (event.previous is not None and event.value is not None))
+            if route.name != self._object.name:
+                return False
+            # One that replaces another is two events. Otherwise one that is not shown before it is stored comes and goes as others do.
+            return (event.previous is not None and event.value is not None) or self._is_shown(route.cluster)
+        if not self._is_shown(route.cluster):
+            return False
         if event.previous is None or event.value is None:
             return True
         if route.prefix == self._namespace_keys.prefix and route.name in DEFAULT_NAMESPACES:
@@ -74,7 +86,7 @@ class NamespaceEvents:
 
     def sources_of(self, cluster: str) -> Sequence[str] | None:
         """`Derivation.sources_of`."""
-        if not self._object.listed:
+        if not self._is_shown(cluster):
             return []
         return [keys.cluster_prefix(Name(cluster)) for keys in (self._cluster_keys, self._namespace_keys)] if cluster else None
 

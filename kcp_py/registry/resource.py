@@ -43,7 +43,7 @@ class NamespaceObject(NamedTuple):
     make: Callable[[str, str, str, str], bytes]
     """(cluster, namespace, uid and RFC 3339 creation time of the namespace) -> stored form."""
     listed: bool = True
-    """Whether lists and watches show it before it is stored. If not, it is read by its name."""
+    """Whether lists and watches show it before it is stored. If not, those of its name in one cluster do."""
 
 
 class Origin(NamedTuple):
@@ -99,7 +99,7 @@ class ServedResource:
     has_defaults: bool = field(init=False)
     """Whether there are objects of either sort."""
     lists_defaults: bool = field(init=False)
-    """Whether lists and watches of a cluster show such objects."""
+    """Whether lists and watches show such objects. Those of one name in one cluster always do."""
     inherited: bool = False
     """Whether the default objects belong to each cluster alone: requests over all clusters show stored objects only, and the creation of a
     cluster makes no events of this resource for them."""
@@ -167,6 +167,15 @@ class ServedResource:
         object.__setattr__(self, "has_status", "status" in self.subresources)
         object.__setattr__(self, "group_resource", GroupResource(self.group, self.resource))
         object.__setattr__(self, "key", GroupVersionResource(self.group, self.version, self.resource))
+
+    def shows_defaults(self, name: str = "") -> bool:
+        """Whether a list or a watch of one cluster shows objects that nothing is stored of.
+
+        Args:
+            name: the one name that it is restricted to; empty for none.
+        """
+        one = self.namespace_object
+        return self.lists_defaults or (one is not None and one.name == name)
 
     @property
     def group_version_kind(self) -> GroupVersionKind:

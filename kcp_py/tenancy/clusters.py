@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -62,8 +63,16 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             fanout.derive(events.sources, keys.prefix, events)
         for one in builtins:
             if one.namespace_object is not None:
-                of_namespaces = NamespaceEvents(access.storage, one.keys, one.namespace_object, cluster_keys=self._keys)
-                fanout.derive(of_namespaces.sources, one.keys.prefix, of_namespaces)
+                prefix, name = one.keys.prefix, one.namespace_object.name
+                of_namespaces = NamespaceEvents(
+                    access.storage,
+                    one.keys,
+                    one.namespace_object,
+                    cluster_keys=self._keys,
+                    is_watched=partial(_is_named, fanout, prefix, name),
+                )
+                on_demand = "" if one.namespace_object.listed else name
+                fanout.derive(of_namespaces.sources, prefix, of_namespaces, on_demand=on_demand)
 
     def on_gone(self, callback: Gone) -> None:
         """Register a function that is called when a cluster ends."""
@@ -168,3 +177,8 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
 def _is_served(obj: dict[str, Any]) -> bool:
     """Whether requests other than those for the LogicalCluster object itself are answered."""
     return not is_inactive(obj) and delete_after(obj) is None
+
+
+def _is_named(fanout: Fanout, prefix: str, name: str, cluster: str) -> bool:
+    """Whether one name of a resource is watched in a cluster."""
+    return fanout.is_named(prefix, cluster, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
@@ -68,10 +69,12 @@ _DELIVERIES_PER_LISTENER = 4
 class _Hub:
     """The watchers and listeners of one resource."""
 
-    __slots__ = ("all_clusters", "by_cluster", "listeners")
+    __slots__ = ("all_clusters", "by_cluster", "listeners", "names")
 
     def __init__(self) -> None:
         self.by_cluster: dict[str, set[Watcher]] = {}
+        self.names: Counter[tuple[str, str]] = Counter()
+        """How many watchers there are of one name in one cluster."""
         self.all_clusters: set[Watcher] = set()
         self.listeners: list[Listener] = []
 
@@ -107,6 +110,8 @@ class Fanout:
         """Derivations by the prefix of the events that they depend on."""
         self._derived: dict[str, list[Derivation]] = {}
         """Derivations by the prefix of the resource whose watchers receive the result."""
+        self._on_demand: set[tuple[str, str]] = set()
+        """Prefixes and names of which events are derived while they are watched."""
         self._advanced: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
@@ -179,8 +184,18 @@ class Fanout:
         """
         return _appended(self._gap_listeners, listener)
 
-    def derive(self, sources: Iterable[str], target: str, derivation: Derivation) -> None:
-        """Make the events that watchers of the resource `target` receive depend on events of the resources `sources` as well."""
+    def derive(self, sources: Iterable[str], target: str, derivation: Derivation, *, on_demand: str = "") -> None:
+        """Make the events that watchers of the resource `target` receive depend on events of the resources `sources` as well.
+
+        Args:
+            sources: prefixes of resources.
+            target: the prefix of a resource.
+            derivation: makes the events.
+            on_demand: the name whose events are derived only while `is_named` says that it is watched. The ring may lack them: the
+                backlog of watchers of this name comes from the history of the store. Empty for all events at all times.
+        """
+        if on_demand:
+            self._on_demand.add((target, on_demand))
         for prefix in dict.fromkeys((*sources, target)):
             self._derivations.setdefault(prefix, []).append(derivation)
         self._derived.setdefault(target, []).append(derivation)
@@ -214,6 +229,8 @@ class Fanout:
         watcher = Watcher(prefix, cluster=cluster, namespace=namespace, name=name, limit=self._watcher_buffer, sight=sight)
         hub = self._hub(prefix)
         (hub.by_cluster.setdefault(cluster, set()) if cluster else hub.all_clusters).add(watcher)
+        if cluster and name:
+            hub.names[cluster, name] += 1
         self.watchers += 1
         return watcher
 
@@ -231,6 +248,11 @@ class Fanout:
             if group is not None and watcher in group:
                 group.discard(watcher)
                 self.watchers -= 1
+                if watcher.cluster and watcher.name:
+                    place = (watcher.cluster, watcher.name)
+                    hub.names[place] -= 1
+                    if not hub.names[place]:
+                        del hub.names[place]
                 if watcher.cluster and not group:
                     del hub.by_cluster[watcher.cluster]
             if hub.is_idle():
@@ -249,6 +271,11 @@ class Fanout:
         """Whether `end_watches` with these arguments would end a watch."""
         hub = self._hubs.get(prefix)
         return hub is not None and bool(hub.by_cluster.get(cluster))
+
+    def is_named(self, prefix: str, cluster: str, name: str) -> bool:
+        """Whether one name of a resource is watched in a cluster."""
+        hub = self._hubs.get(prefix)
+        return hub is not None and (cluster, name) in hub.names
 
     async def reached(self, revision: int) -> None:
         """Wait until the events of a revision were distributed."""
@@ -272,10 +299,13 @@ class Fanout:
                 deliveries = 0
                 await asyncio.sleep(0)
             stored = self._stored(changes, self._internal_listeners)
-            concerned = [one for event in stored for one in self._derivations.get(event.route.prefix, ()) if one.concerns(event)]
             seen: Sequence[ObjectEvent] = stored
-            for derivation in dict.fromkeys(concerned):
-                seen = await derivation.seen(seen, stored)
+            asked: dict[Derivation, None] = {}
+            # While derivations read, a watcher may come for which further events are derived.
+            while concerned := self._concerned(stored, asked):
+                for derivation in concerned:
+                    seen = await derivation.seen(seen, stored)
+                asked.update(concerned)
             for event in stored:
                 for listener in self._listeners_to(event.route.prefix):
                     listener(event)
@@ -289,6 +319,11 @@ class Fanout:
                     for removed in self._removal_listeners:
                         removed(event.route)
         self._advance(batch.revision)
+
+    def _concerned(self, stored: Sequence[ObjectEvent], asked: Mapping[Derivation, None]) -> dict[Derivation, None]:
+        """The derivations that events of a revision concern, without those that were asked already."""
+        found = [one for event in stored for one in self._derivations.get(event.route.prefix, ()) if one.concerns(event)]
+        return {one: None for one in found if one not in asked} if found else {}
 
     def _stored(self, changes: Iterable[Event], internal: Mapping[str, Callable[[Event], None]] = _NO_LISTENERS) -> list[ObjectEvent]:
         """The changes of objects. Changes of internal keys go to their listeners."""
@@ -343,7 +378,8 @@ class Fanout:
             after=after,
             sight=watcher.sight,
         ).wants
-        recent = self._ring.after(after)
+        is_derived = bool(watcher.cluster) and (watcher.prefix, watcher.name) in self._on_demand
+        recent = None if is_derived else self._ring.after(after)
         if recent is not None:
             yield [event for event in recent if event.mod_revision <= until and wants(event)]
             return

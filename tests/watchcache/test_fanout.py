@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -174,12 +174,13 @@ async def test_namespace_and_name_narrow_a_watch() -> None:
 class Made:
     """Puts the event of an object `made` behind each of another resource."""
 
-    def __init__(self, source: str, target: str) -> None:
+    def __init__(self, source: str, target: str, is_wanted: Callable[[], bool] = lambda: True) -> None:
         self._source = source
         self._target = target
+        self._is_wanted = is_wanted
 
     def concerns(self, event: ObjectEvent) -> bool:
-        return event.route.prefix == self._source
+        return event.route.prefix == self._source and self._is_wanted()
 
     def sources_of(self, cluster: str) -> Sequence[str] | None:
         return [prefix_in_cluster(self._source, cluster)] if cluster else None
@@ -280,3 +281,70 @@ async def test_detached_watchers_leave_nothing_behind() -> None:
             await fanout.detach(watcher)
         assert fanout.watchers == 0
         assert not fanout._hubs
+
+
+async def test_names_that_are_watched() -> None:
+    """In one cluster, until the last watcher of the name there has gone. Watchers over all clusters, and of all names, do not count."""
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        places = [("a", "x"), ("a", "x"), ("a", ""), ("b", "y"), ("", "x")]
+        watchers = [fanout.reserve(PREFIX, cluster=cluster, name=name) for cluster, name in places]
+
+        def named() -> list[tuple[str, str]]:
+            return [(cluster, name) for cluster in ("a", "b", "") for name in ("x", "y", "") if fanout.is_named(PREFIX, cluster, name)]
+
+        assert named() == [("a", "x"), ("b", "y")]
+        await fanout.detach(watchers[0])
+        await fanout.detach(watchers[0])
+        assert named() == [("a", "x"), ("b", "y")]
+        await fanout.detach(watchers[1])
+        assert named() == [("b", "y")]
+        for watcher in watchers[2:]:
+            await fanout.detach(watcher)
+        assert named() == []
+
+
+async def test_events_that_are_derived_on_demand() -> None:
+    """A watcher of the name gets them from the history of the store, even where the ring reaches back far enough."""
+    source, target = "/registry/core/sources/", "/registry/core/targets/"
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        made = Made(source, target, is_wanted=lambda: fanout.is_named(target, "a", "made"))
+        fanout.derive([source], target, made, on_demand="made")
+        start = await storage.revision()
+        await fanout.reached(await storage.transact((), (Put(f"{source}a/one", b"1"),)))
+        named = fanout.attach(target, cluster="a", name="made", after=start)
+        other = fanout.attach(target, cluster="a", after=start)
+        await storage.transact((), (Put(f"{source}a/two", b"2"),))
+        assert [event.value for event in await taken(named, 2)] == [b"1", b"2"]
+        assert [event.value for event in await taken(other, 1)] == [b"2"]
+        for watcher in (named, other):
+            await fanout.detach(watcher)
+
+
+class Slow(Made):
+    """Waits before it makes its event."""
+
+    def __init__(self, source: str, target: str) -> None:
+        super().__init__(source, target)
+        self.asked, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
+        self.asked.set()
+        await self.goes_on.wait()
+        return await super().seen(events, stored)
+
+
+async def test_a_watcher_that_comes_while_events_are_derived_misses_none() -> None:
+    """The revision is distributed after the watcher has begun, with the events that are derived for it alone."""
+    source, slow_target, target = "/registry/core/sources/", "/registry/core/slow/", "/registry/core/targets/"
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        slow = Slow(source, slow_target)
+        fanout.derive([source], slow_target, slow)
+        fanout.derive([source], target, Made(source, target, is_wanted=lambda: fanout.is_named(target, "a", "made")), on_demand="made")
+        before = await storage.revision()
+        await storage.transact((), (Put(f"{source}a/one", b"1"),))
+        async with asyncio.timeout(60):
+            await slow.asked.wait()
+        named = fanout.attach(target, cluster="a", name="made", after=before)
+        slow.goes_on.set()
+        assert [event.value for event in await taken(named, 1)] == [b"1"]
+        await fanout.detach(named)

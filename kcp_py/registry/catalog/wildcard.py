@@ -98,7 +98,7 @@ class WildcardTables:
             states: all clusters that exist.
         """
         resource = served.resource
-        if resource.inherited or not (resource.has_defaults or resource.group_resource in self._defaults):
+        if resource.inherited or not (resource.lists_defaults or resource.group_resource in self._defaults):
             return None
 
         async def existing(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:

@@ -198,7 +198,10 @@ class Listing:
     def _next(self, limit: int, max_bytes: int) -> Scan:
         target = self.target
         counted = bool(self.options.limit)
-        return Scan(target.only, target.namespace, self.start, limit, self.revision, counted, max_bytes, self._visible)
+        name = self.selection.name
+        return Scan(
+            target.only, target.namespace, self.start, limit, self.revision, counted, max_bytes, by_name=name, visible=self._visible
+        )
 
     async def _look(self) -> None:
         """Find the clusters in sight at the revision of the list. Without one it is the latest that the feed has come to.
@@ -321,9 +324,9 @@ async def _matching(listing: Listing, *, as_stored: AsStored | None, answered: b
 
 async def _next_page(listing: Listing) -> Page:
     limit = listing.options.limit
+    if listing.selection.names_only and (single := await listing.single()) is not None:
+        return single
     if not limit:
-        if listing.selection.names_only and (single := await listing.single()) is not None:
-            return single
         return await listing.page(_WHOLE_LIST_CHUNK, _WHOLE_LIST_BYTES)
     # A selection may leave little of a page: many small reads for one answer would cost more than reading too much.
     return await (listing.page(max(limit, _SELECTIVE_CHUNK), _WHOLE_LIST_BYTES) if listing.selective else listing.page(limit))

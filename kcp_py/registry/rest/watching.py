@@ -41,6 +41,7 @@ class StoredWatch:
 
     __slots__ = (
         "_registry",
+        "_stored_only",
         "_uncreated_at",
         "after",
         "as_stored",
@@ -68,11 +69,13 @@ class StoredWatch:
         """Which items the caller answers without conversion."""
         self.may_convert = False
         """Whether events may need a conversion webhook."""
+        self._stored_only = False
+        """Whether events about objects that nothing is stored of are left out."""
         self.watcher: Final[Watcher] = registry.fanout.reserve(
             target.resource.keys.prefix,
             cluster=target.only.name if target.only is not None else "",
             namespace=target.namespace,
-            name=target.name,
+            name=target.name or options.field_selector.requires_exact_match("metadata.name") or "",
             sight=None if target.only is not None or target.sight.unrestricted else target.sight,
         )
         self.horizon = SightHorizon(registry, target, self.watcher) if self.watcher.sight is not None else None
@@ -103,6 +106,9 @@ class StoredWatch:
         self.target = target = await selectable(self._registry, self.target, self.options)
         self.selection = Selection(self.options, target.resource)
         self.items = StoredItems(self._registry, target)
+        one, wildcard = target.resource.namespace_object, self.items.wildcard
+        is_hidden = one is not None and not one.listed and (wildcard or self.selection.name != one.name)
+        self._stored_only = is_hidden or (wildcard and target.resource.inherited)
         self.may_convert = target.resource.converter is not None or (self.items.wildcard and target.served.per_cluster)
         self.after = parse_resource_version(self.options.resource_version)
         if target.only is not None:
@@ -253,7 +259,7 @@ class StoredWatch:
             StatusError: the object cannot be converted.
         """
         selected_now, selected_before = event.value is not None, event.previous is not None
-        if self.items.wildcard and served.resource.inherited:
+        if self._stored_only:
             selected_now = selected_now and bool(event.create_revision)
             selected_before = event.previous is not None and bool(event.previous.create_revision)
         if not self.selection.empty:

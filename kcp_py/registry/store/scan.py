@@ -35,6 +35,8 @@ class Scan(NamedTuple):
     counted: bool = False
     max_bytes: int = LARGEST_PAGE_BYTES
     """Of a page with a limit; the item that goes beyond is its last."""
+    by_name: str = ""
+    """The one name that the caller looks for: default objects that lists do not show are found by it. Others are read, too."""
     visible: Visible = NONE_VISIBLE
     """The clusters of a read over all of them. A part of all clusters is read at a revision that the caller names."""
 
@@ -78,7 +80,7 @@ async def scan(access: Access, served: Served, what: Scan, *, clusters: ServedSc
     found = await (readable(reading) if what.cluster_state is None else reading)
     if what.cluster_state is None and (foreign := resource.keys.foreign_prefix):
         found = await _without(foreign, access, prefix, what, found=found)
-    if not resource.lists_defaults if what.cluster_state is not None else clusters is None:
+    if not resource.shows_defaults(what.by_name) if what.cluster_state is not None else clusters is None:
         return Page(found.items, found.revision, found.more, found.total - len(found.items) if what.counted else -1)
     defaults = await _defaults(access, served, what, found.revision, clusters=clusters)
     defaults = [item for item in defaults if item.key >= what.start and item.key.startswith(prefix)]
