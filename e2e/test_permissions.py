@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess, kubectl_binaries
+from e2e.binaries import KUBECTL, UnavailableError, kubectl_of
+from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess
 
 CLUSTERS = ("team-a", "team-b")
+OLDEST, NEWEST = KUBECTL[0], KUBECTL[-1]
 As = Callable[..., Kubectl]
 
 
@@ -27,9 +29,13 @@ def users_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
     process.stop()
 
 
-@pytest.fixture(params=kubectl_binaries(), ids=lambda path: Path(path).parent.parent.name)
+@pytest.fixture(params=[OLDEST, NEWEST])
 def user(request: pytest.FixtureRequest, users_server: ServerProcess, tmp_path: Path) -> As:
     """kubectl of a user in a cluster: of the administrator where no user is named."""
+    try:
+        binary = str(kubectl_of(request.param))
+    except UnavailableError as error:
+        pytest.skip(f"no kubectl {request.param}: {error}")
 
     def of(cluster: str, name: str = "") -> Kubectl:
         kubeconfig = users_server.kubeconfig
@@ -49,7 +55,7 @@ def user(request: pytest.FixtureRequest, users_server: ServerProcess, tmp_path: 
                     }
                 )
             )
-        return Kubectl(request.param, kubeconfig, tmp_path / f"cache-{cluster}-{name}", f"{users_server.url}/clusters/{cluster}")
+        return Kubectl(binary, kubeconfig, tmp_path / f"cache-{cluster}-{name}", f"{users_server.url}/clusters/{cluster}")
 
     for cluster, group in zip(CLUSTERS, ("team-a", "team-b"), strict=True):
         admin = of(cluster)
@@ -57,6 +63,11 @@ def user(request: pytest.FixtureRequest, users_server: ServerProcess, tmp_path: 
         admin.run("delete", "rolebinding,role", "-n", "default", "--all")
         admin.run("create", "clusterrolebinding", "members", "--clusterrole=system:kcp:workspace:access", f"--group={group}")
     return of
+
+
+def reads(namespace: str = "") -> tuple[str, ...]:
+    """A command without discovery: old versions say that there are no such resources where discovery is forbidden."""
+    return "get", "--raw", f"/api/v1/namespaces/{namespace}/configmaps" if namespace else "/api/v1/configmaps"
 
 
 def test_can_i(user: As) -> None:
@@ -77,6 +88,7 @@ def test_can_i(user: As) -> None:
     assert any(line.split() == ["configmaps", "[]", "[]", "[get", "list", "create]"] for line in listed.splitlines()), listed
 
 
+@pytest.mark.parametrize("user", [NEWEST], indirect=True)
 def test_whoami(user: As) -> None:
     """`kubectl auth whoami` shows the caller."""
     shown = user("team-a", "alice").run("auth", "whoami")
@@ -92,8 +104,7 @@ def test_each_team_in_its_own_cluster(user: As) -> None:
     assert alice.json("get", "configmap", "mine")["data"] == {"a": "b"}
     alice.run("delete", "configmap", "mine")
     for refused in (bob, user("team-b", "alice"), user("team-x", "alice")):
-        text = refused.run("get", "configmaps", fails=True)
-        assert "Forbidden" in text or "forbidden" in text, text
+        assert "(Forbidden)" in refused.run(*reads("default"), fails=True)
 
 
 def test_grants_by_members(user: As) -> None:
@@ -115,6 +126,7 @@ def test_grants_by_members(user: As) -> None:
     assert len(alice.json("get", "role", "reconciled")["rules"]) == 2
 
 
+@pytest.mark.parametrize("user", [NEWEST], indirect=True)
 def test_inherited_roles(user: As) -> None:
     """The roles of Kubernetes are there, described as kubectl describes them, and the aggregated ones take up roles of the cluster."""
     admin = user("team-b")
@@ -141,7 +153,7 @@ def test_members_by_commands(user: As, users_server: ServerProcess) -> None:
     alice, bob = user("shared", "alice"), user("shared", "bob")
     assert "shop" in alice.run("create", "namespace", "shop")
     alice.run("create", "configmap", "prices", "--namespace", "shop")
-    assert "orbidden" in bob.run("get", "configmaps", "--namespace", "shop", fails=True)
+    assert "(Forbidden)" in bob.run(*reads("shop"), fails=True)
 
     own = alice.kubeconfig
     assert "user bob may enter" in kcp_py("grant", "shared", "--user", "bob", "--role", "view", "--namespace", "shop", kubeconfig=own)
@@ -154,7 +166,7 @@ def test_members_by_commands(user: As, users_server: ServerProcess) -> None:
 
     assert "user bob may no longer enter" in kcp_py("revoke", "shared", "--user", "bob", kubeconfig=own)
     assert "bob" not in kcp_py("members", "shared", kubeconfig=own)
-    assert "orbidden" in bob.run("get", "configmaps", "--namespace", "shop", fails=True)
+    assert "(Forbidden)" in bob.run(*reads("shop"), fails=True)
     alice.run("delete", "namespace", "shop")
 
 
@@ -173,12 +185,12 @@ def test_grants_in_several_clusters(user: As) -> None:
         user(cluster).run("label", "logicalcluster", "cluster", "access.kcp-py.dev/maps-")
     user("team-b").run("label", "logicalcluster", "cluster", "access.kcp-py.dev/maps=seen")
     root.run("delete", "clusteraccessgrants", "--all")
-    assert "(Forbidden)" in everywhere.run("get", "configmaps", "-A", fails=True)
+    assert "(Forbidden)" in everywhere.run(*reads(), fails=True)
     root.run("apply", "-f", "-", stdin=json.dumps(grant))
     selected = ("-A", "--field-selector=metadata.name=granted", "--no-headers")
     assert [line.split()[1] for line in everywhere.run("get", "configmaps", *selected).splitlines()] == ["team-b"]
     assert "team-b" in user("team-b", "alice").run("get", "configmap", "granted", "-o", "yaml")
-    assert "(Forbidden)" in user("team-c", "alice").run("get", "configmap", "granted", fails=True)
+    assert "(Forbidden)" in user("team-c", "alice").run(*reads("default"), fails=True)
     assert user("team-b", "alice").run("auth", "can-i", "watch", "configmaps") == "yes\n"
     watch = everywhere.start("get", "configmaps", *selected, "--watch", "--output-watch-events", "--request-timeout=120s")
     try:
@@ -191,4 +203,4 @@ def test_grants_in_several_clusters(user: As) -> None:
     finally:
         watch.kill()
         watch.communicate()
-    assert "(Forbidden)" in everywhere.run("get", "configmaps", "-A", fails=True)
+    assert "(Forbidden)" in everywhere.run(*reads(), fails=True)
