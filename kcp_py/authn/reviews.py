@@ -5,7 +5,7 @@ Source: kubernetes `pkg/registry/authentication`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kcp_py.apimachinery import errors
@@ -57,14 +57,20 @@ class TokenReviews(RestStorage):
         shown = token.encode("utf-8", "replace")
         # A request could not show a longer one.
         is_possible = len(shown) <= MAX_TOKEN_BYTES
-        reason = _INVALID
+        reasons: Sequence[str] = ()
         try:
             found = await self._tokens.authenticate_token(shown, request.context.cluster, wanted) if is_possible else None
         except TokenRefusedError as error:
-            found, reason = None, error.reason
+            found, reasons = None, error.reasons
         if found is None:
-            return {**obj, "status": {"user": {}, "error": reason}}
+            return {**obj, "status": {"user": {}, "error": _error_of(reasons)}}
         return {**obj, "status": {"authenticated": True, "user": user_info(found.user), "audiences": list(found.audiences)}}
+
+
+def _error_of(reasons: Iterable[str]) -> str:
+    """The error of a review. In kube-apiserver an authenticator that knows no reason is always among those that refuse a token."""
+    every = list(dict.fromkeys((_INVALID, *reasons)))
+    return _INVALID if len(every) == 1 else f"[{', '.join(every)}]"
 
 
 def user_info(user: UserInfo) -> Object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
@@ -25,18 +24,18 @@ class AuthenticatedToken(NamedTuple):
 
 
 class TokenRefusedError(Exception):
-    """A token is not valid, for a reason that is known.
+    """A token is not valid, for reasons that are known.
 
-    Requests with the token are answered with 401 and learn no more. The reason is for callers who may review tokens in the cluster in
-    question, so it must not be about another cluster.
+    Requests with the token are answered with 401 and no more. The reasons are for callers who may review tokens in the cluster in
+    question, so they must not be about another cluster.
 
     Attributes:
-        reason: one line.
+        reasons: one line each.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(*reasons)
+        self.reasons = reasons
 
 
 class TokenUnverifiedError(TokenRefusedError):
@@ -76,16 +75,12 @@ class TokenUnion:
                 continue
             if authenticated is not None:
                 return authenticated
-        if refusals:
-            raise _aggregate(refusals)
-        return None
-
-
-def _aggregate(refusals: Sequence[TokenRefusedError]) -> TokenRefusedError:
-    """One refusal with all reasons, as Go prints several errors (k8s.io/apimachinery `util/errors`)."""
-    reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
-    text = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"
-    return TokenUnverifiedError(text) if any(isinstance(refusal, TokenUnverifiedError) for refusal in refusals) else TokenRefusedError(text)
+        if not refusals:
+            return None
+        reasons = [reason for refusal in refusals for reason in refusal.reasons]
+        if any(isinstance(refusal, TokenUnverifiedError) for refusal in refusals):
+            raise TokenUnverifiedError(*reasons)
+        raise TokenRefusedError(*reasons)
 
 
 class AudienceAgnosticTokens:

@@ -59,13 +59,12 @@ class Refusing:
 
 
 async def test_reasons_of_refusals() -> None:
-    """A refusal does not stop the search. The reasons of all authenticators are told where none knows the token, equal ones once."""
+    """A refusal does not stop the search. The error has the reasons of all authenticators, if none knows the token."""
     union = TokenUnion(Refusing("expired"), UNION, Refusing("unknown"), Refusing("expired"))
     assert await union.authenticate_token(b"a", TEAM, ("x",)) == (ALICE, ("x",))
-    with pytest.raises(TokenRefusedError, match=r"^\[expired, unknown\]$"):
-        await union.authenticate_token(b"c", TEAM, ("x",))
-    with pytest.raises(TokenRefusedError, match=r"^expired$"):
-        await TokenUnion(UNION, Refusing("expired")).authenticate_token(b"c", TEAM, ("x",))
+    with pytest.raises(TokenRefusedError) as caught:
+        await TokenUnion(union, Refusing("late")).authenticate_token(b"c", TEAM, ("x",))
+    assert caught.value.reasons == ("expired", "unknown", "expired", "late")
 
 
 @pytest.mark.parametrize(

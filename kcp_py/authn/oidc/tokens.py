@@ -18,8 +18,8 @@ from kcp_py.authn.oidc.claims import EXPRESSION_BUDGET, ClaimError, user_of
 from kcp_py.authn.oidc.distributed import ClaimResolver, UnresolvedClaimsError
 from kcp_py.authn.oidc.keysets import KeySet, Provider
 from kcp_py.authn.oidc.signatures import ALGORITHMS, read_token
-from kcp_py.authn.oidc.verification import valid_until, verifying_keys
-from kcp_py.authn.tokens import Audiences, AuthenticatedToken, TokenUnverifiedError
+from kcp_py.authn.oidc.verification import expiry_text, valid_until, verifying_keys
+from kcp_py.authn.tokens import Audiences, AuthenticatedToken, TokenRefusedError, TokenUnverifiedError
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo, authenticated
 
@@ -86,7 +86,13 @@ class JWTTokens:
         self._verified: LRU[bytes, _Verified] = LRU(size)
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
-        """See `TokenAuthenticator`. Tokens are valid in every cluster, and for all of `audiences`: they name those of their issuer."""
+        """See `TokenAuthenticator`. Tokens are valid in every cluster, and for all of `audiences`: they name those of their issuer.
+
+        Raises:
+            TokenRefusedError: the token has expired, or its issuer has not signed it. Other reasons are about the configuration: callers do
+                not see them.
+            TokenUnverifiedError: the issuer does not answer.
+        """
         del cluster
         digest = sha256(token).digest()
         known = self._verified.get(digest)
@@ -118,12 +124,17 @@ class JWTTokens:
         if issuer is None:
             return None
         authenticator, provider, resolver = issuer
-        not_after = fresh_until = valid_until(token, authenticator.audiences, self._now())
+        now = self._now()
+        not_after = fresh_until = valid_until(token, authenticator.audiences, now)
         if not_after is None or fresh_until is None:
+            if expired := expiry_text(token, now):
+                raise TokenRefusedError(f"oidc: verify token: oidc: token is expired (Token Expiry: {expired})")
             return None
         keys = await verifying_keys(token, provider)
         if keys is None:
-            return None
+            if provider.current is None:
+                raise TokenUnverifiedError("oidc: authenticator not initialized")
+            raise TokenRefusedError("oidc: verify token: failed to verify signature: failed to verify id token signature")
         claims = token.claims
         try:
             if resolver is not None and (resolved := await resolver.resolve(claims, digest)) is not None:

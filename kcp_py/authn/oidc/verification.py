@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from kcp_py.authn.oidc.keysets import KeySet, Provider
@@ -21,6 +22,17 @@ def valid_until(token: Token, audiences: Collection[str], now: float) -> float |
     if end is None or start is None or end < now or now + _SKEW_SECONDS < start:
         return None
     return end
+
+
+def expiry_text(token: Token, now: float) -> str:
+    """The end of a token that has expired, as Go prints it; empty for others."""
+    end = _seconds(token.claims.get("exp"))
+    if end is None or not end < now:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(int(end), UTC):%Y-%m-%d %H:%M:%S} +0000 UTC"
+    except (OverflowError, OSError, ValueError):
+        return ""
 
 
 async def verifying_keys(token: Token, provider: Provider) -> KeySet | None:

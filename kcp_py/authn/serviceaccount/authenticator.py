@@ -19,11 +19,13 @@ from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import service_unavailable
 from kcp_py.authn.certificate import CREDENTIAL_ID
 from kcp_py.authn.serviceaccount import claims as tokenclaims
+from kcp_py.authn.serviceaccount import refusals
 from kcp_py.authn.serviceaccount.claims import Issuers, TokenClaims
 from kcp_py.authn.serviceaccount.facts import Fact, ObjectFacts, Place
 from kcp_py.authn.serviceaccount.keyring import Keyring
 from kcp_py.authn.serviceaccount.legacyuses import LegacyTokenUses, TokenSecret
-from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken
+from kcp_py.authn.serviceaccount.refusals import account_problem, bound_problem
+from kcp_py.authn.tokens import MAX_TOKEN_BYTES, Audiences, AuthenticatedToken, TokenRefusedError
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.store.access import translate
@@ -124,42 +126,59 @@ class ServiceAccountTokens:
         """See `TokenAuthenticator`.
 
         Raises:
+            TokenRefusedError: the token is one of this cluster, and not valid.
             StatusError: 500 and above where the store cannot be read.
         """
         digest = sha256(token).digest()
         verified = self._verified.get(digest)
         if verified is None or verified.generation is not self._keyring.generation:
-            verified = self._verify(token, digest)
+            verified = self._verify(token, digest, cluster)
             if verified is None:
                 return None
             self._verified.set(digest, verified)
         claims = verified.claims
-        now = self._now()
-        if now - LEEWAY > claims.expires or now + LEEWAY < claims.not_before:
-            return None
+        own = claims.account.cluster
         given = claims.audiences or self._audiences
         shared = audiences if given == audiences else tuple(audience for audience in given if audience in audiences)
+        now = self._now()
         if not shared:
+            problem = refusals.other_audiences(given, audiences)
+        elif now - LEEWAY > claims.expires:
+            problem = refusals.EXPIRED
+        elif now + LEEWAY < claims.not_before:
+            problem = refusals.NOT_YET_VALID
+        else:
+            try:
+                problem = await self._problem(verified, now, elsewhere=own != cluster)
+            except StorageError as error:
+                raise translate(error) from error
+        if problem:
+            if own == cluster:
+                raise TokenRefusedError(problem)
+            # Other clusters do not see why: that would be about an account of this one.
             return None
-        own = claims.account.cluster
-        try:
-            if not await self._exists(verified, now, elsewhere=own != cluster):
-                return None
-        except StorageError as error:
-            raise translate(error) from error
         return AuthenticatedToken(verified.user if own == cluster else verified.foreign, shared)
 
-    def _verify(self, token: bytes, digest: bytes) -> _Verified | None:
-        """The token if it is of one of our issuers, and one of our keys has signed it."""
+    def _verify(self, token: bytes, digest: bytes, cluster: ClusterSelection) -> _Verified | None:
+        """The token if it is of one of our issuers, and one of our keys has signed it.
+
+        Raises:
+            TokenRefusedError: it says that it is of this cluster, and none of our keys has signed it.
+        """
         if len(token) > MAX_TOKEN_BYTES:
             return None
         payload = tokenclaims.unverified_payload(token)
-        if payload is None or tokenclaims.unverified_cluster(payload, self._issuers) is None:
+        claimed = None if payload is None else tokenclaims.unverified_cluster(payload, self._issuers)
+        if claimed is None:
             return None
         generation = self._keyring.generation
         key = self._keyring.verifying().get(tokenclaims.unverified_key(token))
         signed = key.verify(token) if key is not None else None
-        claims = tokenclaims.read_claims(signed, self._issuers) if signed is not None else None
+        if signed is None:
+            if claimed == cluster:
+                raise TokenRefusedError(refusals.UNKNOWN_KEY if key is None else refusals.WRONG_SIGNATURE)
+            return None
+        claims = tokenclaims.read_claims(signed, self._issuers)
         if claims is None:
             return None
         try:
@@ -182,52 +201,53 @@ class ServiceAccountTokens:
             found["node"] = place(cluster, "nodes", "", claims.node.name)
         return found
 
-    async def _exists(self, verified: _Verified, now: float, *, elsewhere: bool) -> bool:
-        """Whether the cluster, the account and the bound object are those of the token."""
+    async def _problem(self, verified: _Verified, now: float, *, elsewhere: bool) -> str:
+        """Why the cluster, the account or the bound object are not those of the token; empty if they are."""
         account, states = verified.claims.account, self._states
         assert states is not None, "connected while the server starts"
         for _ in range(_ATTEMPTS):
             state = states.cached(account.cluster) or await states.state(account.cluster)
             # A cluster without an object has no accounts. One that is switched off has no say in others.
             if state is None or not state.created_revision or state.delete_after or (elsewhere and state.inactive):
-                return False
+                return refusals.INVALIDATED
             try:
-                return await self._holds(state, verified, now)
+                return await self._problem_in(state, verified, now)
             except StaleStateError:
                 states.invalidate(account.cluster)
         raise service_unavailable("the logical cluster is changing, please try again", retry_after_seconds=1)
 
-    async def _holds(self, state: ClusterState, verified: _Verified, now: float) -> bool:
+    async def _problem_in(self, state: ClusterState, verified: _Verified, now: float) -> str:
         facts, claims, places = self._facts, verified.claims, verified.places
         place = places["account"]
         found = facts.cached(state, place) or await facts.account(state, place)
         if claims.issuer == tokenclaims.LEGACY_ISSUER:
-            return found.uid == claims.account.uid and not found.deleted_at and await self._is_of_secret(state, verified, found)
-        if not _is_alive(found, claims.account.uid, now - LEEWAY):
-            return False
+            return await self._legacy_problem(state, verified, found)
+        since = now - LEEWAY
+        if problem := account_problem(found, claims.account, since):
+            return problem
         if claims.secret is not None:
             place = places["secret"]
-            return _is_alive(facts.cached(state, place) or await facts.stored(state, place), claims.secret.uid, now - LEEWAY)
+            fact = facts.cached(state, place) or await facts.stored(state, place)
+            return bound_problem("secret", fact, claims.secret.uid, since)
         if claims.pod is not None:
-            return _is_alive(await facts.either(state, "pods", places["pod"]), claims.pod.uid, now - LEEWAY)
+            return bound_problem("pod", await facts.either(state, "pods", places["pod"]), claims.pod.uid, since)
         if claims.node is not None:
-            return _is_alive(await facts.either(state, "nodes", places["node"]), claims.node.uid, now - LEEWAY)
-        return True
+            return bound_problem("node", await facts.either(state, "nodes", places["node"]), claims.node.uid, since)
+        return ""
 
-    async def _is_of_secret(self, state: ClusterState, verified: _Verified, account: Fact) -> bool:
-        """Whether the secret of a legacy token holds this token, is not being deleted, and is not marked as invalid."""
+    async def _legacy_problem(self, state: ClusterState, verified: _Verified, account: Fact) -> str:
+        """Why the secret of a legacy token does not make it valid: it does not hold this token, is being deleted, or is marked."""
         place = verified.places["secret"]
         fact = self._facts.cached(state, place) or await self._facts.stored(state, place)
-        if not fact.uid or fact.deleted_at or not hmac.compare_digest(fact.token_hash, verified.digest):
-            return False
+        if not fact.uid or fact.deleted_at:
+            return refusals.LEGACY_INVALIDATED
+        if not hmac.compare_digest(fact.token_hash, verified.digest):
+            return refusals.LEGACY_MISMATCH
+        if problem := refusals.legacy_account_problem(account, verified.claims.account):
+            return problem
         secret = TokenSecret(state.name, place.namespace, place.name, fact.uid)
         self._uses.used(secret, fact.last_used, generated=place.name in account.secrets, invalid=fact.invalid)
-        return not fact.invalid
-
-
-def _is_alive(fact: Fact, uid: str, deleted_since: float) -> bool:
-    """Whether an object exists with a uid, and was not deleted before a time."""
-    return bool(fact.uid) and fact.uid == uid and not (fact.deleted_at and fact.deleted_at < deleted_since)
+        return refusals.marked_invalid(verified.claims.account, place.name) if fact.invalid else ""
 
 
 def _user(claims: TokenClaims) -> UserInfo:

@@ -109,7 +109,7 @@ class WebhookTokens:
             answer = await self._looked_up(key, token, cluster, audiences)
         if answer.refusal is not None:
             # Each caller raises an exception of its own.
-            raise type(answer.refusal)(answer.refusal.reason)
+            raise type(answer.refusal)(*answer.refusal.reasons)
         return answer.token
 
     def _key(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> bytes:

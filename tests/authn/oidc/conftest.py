@@ -13,6 +13,7 @@ from kcp_py.apis.jwt.authenticators import JWTAuthenticator
 from kcp_py.apis.jwt.validation import validate_configuration
 from kcp_py.authn.oidc.building import issuer_of
 from kcp_py.authn.oidc.tokens import JWTTokens
+from kcp_py.authn.tokens import TokenRefusedError
 from kcp_py.egress import ANY_NETWORK, Caller
 from kcp_py.logicalcluster import Name
 from kcp_py.request.user import UserInfo
@@ -65,6 +66,13 @@ class Tokens:
         self.tokens = JWTTokens(issuers, now=lambda: self.time, **more)
 
     async def user(self, token: str | bytes) -> UserInfo | None:
+        """The user; None for a token that is refused."""
+        try:
+            return await self.verify(token)
+        except TokenRefusedError:
+            return None
+
+    async def verify(self, token: str | bytes) -> UserInfo | None:
         compact = token.encode() if isinstance(token, str) else token
         found = await self.tokens.authenticate_token(compact, Name("team-a"), AUDIENCES)
         assert found is None or found.audiences == AUDIENCES

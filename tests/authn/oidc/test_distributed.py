@@ -149,7 +149,7 @@ async def test_failures(provider: OIDCProvider, make: Make, response: bytes) -> 
     tokens, token = make(document(provider)), distributed_token(provider)
     provider.documents["/groups"] = response
     with pytest.raises(TokenUnverifiedError, match=r"^distributed claims cannot be read$"):
-        await tokens.user(token)
+        await tokens.verify(token)
     assert "/elsewhere" not in provider.requests
     provider.documents["/groups"] = answer(provider)
     assert await groups(tokens, token) == GROUPS
@@ -162,7 +162,7 @@ async def test_other_addresses(provider: OIDCProvider, make: Make, url: str) -> 
     """Only HTTPS addresses are asked."""
     tokens = make(document(provider))
     with pytest.raises(TokenUnverifiedError):
-        await tokens.user(distributed_token(provider, _claim_sources={"src": {"endpoint": url}}))
+        await tokens.verify(distributed_token(provider, _claim_sources={"src": {"endpoint": url}}))
 
 
 async def test_networks_of_tenants(provider: OIDCProvider) -> None:
@@ -177,7 +177,7 @@ async def test_networks_of_tenants(provider: OIDCProvider) -> None:
         issuer.resolver._caller = caller
         provider.documents["/groups"] = answer(provider)
         with pytest.raises(TokenUnverifiedError):
-            await keys.user(distributed_token(provider))
+            await keys.verify(distributed_token(provider))
         assert "/groups" not in provider.requests
     finally:
         await caller.aclose()

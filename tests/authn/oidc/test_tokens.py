@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.authn.tokens import TokenRefusedError, TokenUnverifiedError
 from tests.authn.oidc.conftest import Make, document
 from tests.authn.oidc.provider import OIDCProvider
 
@@ -86,3 +87,24 @@ async def test_a_provider_that_hangs_delays_no_other(certificate: Any, make: Mak
         assert not hanging.done()
         dead.held.set()
         assert await hanging is not None
+
+
+async def test_reasons_of_refusals(provider: OIDCProvider, make: Make) -> None:
+    """As kube-apiserver 1.37.2 says them in reviews. A provider that has not answered leaves the question open."""
+    tokens = make(document(provider))
+    with pytest.raises(
+        TokenRefusedError, match=r"^oidc: verify token: oidc: token is expired \(Token Expiry: 2001-09-09 01:46:40 \+0000 UTC\)$"
+    ):
+        await tokens.verify(provider.token(exp=1_000_000_000))
+    token = provider.token()
+    provider.documents["/keys"] = b""
+    with pytest.raises(TokenUnverifiedError, match=r"^oidc: authenticator not initialized$"):
+        await tokens.verify(token)
+    del provider.documents["/keys"]
+    tokens.elapsed += 60
+    assert await tokens.verify(token) is not None
+    head, payload, signature = token.split(".")
+    with pytest.raises(TokenRefusedError, match=r"^oidc: verify token: failed to verify signature: failed to verify id token signature$"):
+        await tokens.verify(f"{head}.{payload}.{'A' * len(signature)}")
+    for claims in ({"aud": "other"}, {"sub": None}, {"exp": -(10**17)}, {"iss": "https://other"}):
+        assert await tokens.verify(provider.token(**claims)) is None

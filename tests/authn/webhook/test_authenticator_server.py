@@ -74,7 +74,7 @@ async def test_token_reviews_ask_the_webhook(api: Api) -> None:
     assert status["authenticated"] is True
     assert status["user"] == {"username": "alice", "groups": ["seen-in-team-a", "system:authenticated"]}
     status = (await api.ok("POST", f"{GROUP}/tokenreviews", {"spec": {"token": "other"}}))["status"]
-    assert status == {"user": {}, "error": "no such token"}
+    assert status == {"user": {}, "error": "[invalid bearer token, no such token]"}
     status = (await api.ok("POST", f"{GROUP}/tokenreviews", {"spec": {"token": "alice-token", "audiences": ["other"]}}))["status"]
     assert status == {"user": {}, "error": "invalid bearer token"}
 
@@ -96,4 +96,4 @@ async def test_a_webhook_that_is_gone(api: Api, hook: Hook) -> None:
     assert await api.fails(401, "GET", MAPS, token="Bearer alice-token") == unknown
     await api.ok("GET", MAPS)
     status = (await api.ok("POST", f"{GROUP}/tokenreviews", {"spec": {"token": "alice-token"}}))["status"]
-    assert status == {"user": {}, "error": "the authentication webhook failed"}
+    assert status == {"user": {}, "error": "[invalid bearer token, the authentication webhook failed]"}
