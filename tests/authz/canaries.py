@@ -51,13 +51,15 @@ class Tenant:
         return f"keeper-{self.number}"
 
     @property
-    def token(self) -> str:
-        return f"Bearer {self.user}"
-
-    @property
     def group(self) -> str:
         """Of its own CRD. The name is known to the others."""
         return f"canary-{self.number}.example.com"
+
+    async def token(self, api: Api) -> str:
+        """A token of its service account."""
+        path = f"/clusters/{self.cluster}/api/v1/namespaces/default/serviceaccounts/known/token"
+        issued: str = (await api.ok("POST", path, {}))["status"]["token"]
+        return issued
 
     def paths(self) -> Sequence[str]:
         """Of resources and pages in its cluster, below the prefix of the cluster."""
@@ -97,9 +99,9 @@ class Tenant:
         return {"metadata": {"name": f"birds.{self.group}"}, "spec": spec}
 
     async def settle(self, api: Api) -> None:
-        """Make its cluster, with an administrator, and an object of each kind."""
+        """Make its cluster, with two administrators, and an object of each kind. The second is the service account `known`."""
         prefix = f"/clusters/{self.cluster}"
-        bound = binding("keepers", "cluster-admin", f"User:{self.user}")
+        bound = binding("keepers", "cluster-admin", f"User:{self.user}", "ServiceAccount:default:known")
         await api.ok("POST", f"{prefix}/apis/{RBAC_GROUP}/v1/clusterrolebindings", bound)
         for path, found in self.objects():
             await api.ok("POST", f"{prefix}{path}", found)
@@ -117,6 +119,25 @@ class Tenant:
 
 
 @dataclass(frozen=True)
+class Caller:
+    """A holder of a credential.
+
+    Attributes:
+        token: a bearer token.
+        home: a cluster that it may read.
+        sees: the numbers of the tenants whose clusters it may read.
+        account: whether it is a service account, whose requests without a cluster go to its own.
+        everywhere: whether it tries the wildcard more often than others.
+    """
+
+    token: str
+    home: Tenant
+    sees: frozenset[int]
+    account: bool = False
+    everywhere: bool = False
+
+
+@dataclass(frozen=True)
 class Attack:
     """One request."""
 
@@ -126,26 +147,27 @@ class Attack:
     body: bytes | None
 
 
-def attack(random: Random, attacker: Tenant, victim: Tenant, borrowed: Sequence[str]) -> Attack:
-    """A request of one tenant for what another one has.
+def attack(random: Random, caller: Caller, victim: Tenant, borrowed: Sequence[str]) -> Attack:
+    """A request for what another tenant has.
 
     Args:
         random: decides.
-        attacker: whose token it has. It reads its own cluster, too, and writes nothing there.
+        caller: whose token it has. It reads its own cluster, too, and writes nothing there.
         victim: whose names it knows, but not the marker.
-        borrowed: texts from earlier answers to the attacker, such as tokens of pages.
+        borrowed: texts from earlier answers to the caller, such as tokens of pages.
     """
+    attacker = caller.home
     own = random.random() < 0.2
     if own:
         # What a tenant reads in its own cluster must not show others either.
         victim = attacker
     path, _, query = random.choice(victim.paths()).partition("?")
     method = random.choice(("GET", "GET", "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"))
-    headers: list[tuple[str, str]] = [("Authorization", random.choice((attacker.token, attacker.token, attacker.token, "Bearer x", "")))]
+    headers: list[tuple[str, str]] = [("Authorization", random.choice((*(f"Bearer {caller.token}",) * 3, "Bearer x", "")))]
     headers.append(("Accept", random.choice(MEDIA_TYPES)))
-    url, chosen = _address(random, attacker, victim)
+    url, chosen = ("/clusters/*", []) if caller.everywhere and random.random() < 0.5 else _address(random, attacker, victim)
     headers += chosen
-    if own or any(name == "X-Forwarded-Host" for name, _ in chosen):
+    if own or (caller.account and not url and not chosen) or any(name == "X-Forwarded-Host" for name, _ in chosen):
         method = "GET"
     headers += random.choice(_IDENTITIES)(attacker, victim) if random.random() < 0.3 else []
     parameters = [query] if query else []
@@ -227,7 +249,7 @@ def _parameters(victim: Tenant, borrowed: Sequence[str]) -> Sequence[str]:
         f"cluster={victim.cluster}",
         "dryRun=All",
         "pretty=true",
-        "timeout=1s",
+        "timeout=60s",
         *(f"continue={text}" for text in borrowed),
     )
 
