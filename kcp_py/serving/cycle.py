@@ -177,20 +177,17 @@ class Cycle:
                 connection.want_body()
             if connection.flow.read_paused:
                 connection.flow.resume_reading()
-            await self._wait()
+            if not self._changed:
+                if self._change is None:
+                    self._change = asyncio.Event()
+                await self._change.wait()
+            self._changed = False
+            if self._change is not None:
+                self._change.clear()
         if self.disconnected or self.response.complete:
             return {"type": "http.disconnect"}
         body, self._body = self._body, b""
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
-
-    async def _wait(self) -> None:
-        if not self._changed:
-            if self._change is None:
-                self._change = asyncio.Event()
-            await self._change.wait()
-        self._changed = False
-        if self._change is not None:
-            self._change.clear()
 
     async def send(self, message: Any) -> None:
         """Write a part of the response. Returns once the connection takes more; after a disconnect it does nothing."""
