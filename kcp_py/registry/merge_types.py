@@ -16,7 +16,7 @@ _NO_DEFINITIONS: Final[Mapping[str, Node]] = {}
 class MergeTypes:
     """The types of one kind by `apiVersion`."""
 
-    __slots__ = ("_definitions", "_large", "_roots", "_types")
+    __slots__ = ("_definitions", "_large", "_roots", "_types", "cached")
 
     def __init__(self, roots: Mapping[str, Node], definitions: Mapping[str, Node] = _NO_DEFINITIONS, *, large: bool = False) -> None:
         """Keep the sources.
@@ -30,6 +30,8 @@ class MergeTypes:
         self._roots = roots
         self._definitions = definitions
         self._types: dict[str, MergeType] = {}
+        self.cached: Final = self._types.get
+        """`get` of a type that was computed before; else None."""
 
     async def load(self, api_version: str) -> MergeType | None:
         """`get`, after which `get` is cheap for every version. Large types are computed in a thread."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -55,13 +55,22 @@ class Access:
     def __post_init__(self) -> None:
         self.range_cache = range_cache_of(self.storage)
 
-    async def transact(
+    def transact(
         self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
-    ) -> int:
+    ) -> Coroutine[Any, Any, int]:
         """`Storage.transact` for an object of a resource in a cluster. The observers of the resource are called before and after."""
         observers = self.observers.get(keys.prefix)
         if observers is None:
-            return await self.storage.transact(compares, operations)
+            return self.storage.transact(compares, operations)
+        return self._observed(cluster, observers, compares, operations)
+
+    async def _observed(
+        self,
+        cluster: Name,
+        observers: Sequence[WriteObserver],
+        compares: Sequence[contract.Compare],
+        operations: Sequence[contract.Operation],
+    ) -> int:
         # One that begins to observe meanwhile is not called: it has not seen the beginning.
         observers = observers[:]
         written = [operation.key for operation in operations]

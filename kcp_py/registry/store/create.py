@@ -123,7 +123,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     if versioned and not dry_run:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     key = resource.keys.object_key(cluster_state.name, namespace, name)
-    if await _exists_by_default(access, cluster_state, served, namespace, name):
+    if resource.has_defaults and await _exists_by_default(access, cluster_state, served, namespace, name):
         raise errors.already_exists(resource.group_resource, name)
     stored = await to_storage(resource, obj)
     value = await offload(encode_stored, stored) if size > Inline.TRANSFORM else encode_stored(stored)

@@ -66,7 +66,9 @@ async def note_write(
     empty = _empty(resource) if live is None and resource.typed else None
     if live is None and empty is None and "managedFields" not in metadata:
         # Without earlier owners no other version is needed.
-        track = partial(track_create, await _kind(resource), resource.group_version, new, writer=writer)
+        types = resource.merge_types
+        kind = (types.cached(resource.group_version) if types is not None else DEDUCED) or await _kind(resource)
+        track = partial(track_create, kind, resource.group_version, new, writer=writer)
         await offload(track) if size > Inline.TRANSFORM else track()
         return
     missing = object()
