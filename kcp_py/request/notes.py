@@ -7,11 +7,11 @@ Authenticators return the user alone, and so do those of programs that embed the
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 
-class Notes(NamedTuple):
-    """Of one request."""
+class Notes(Protocol):
+    """Where the notes of one request are collected: its exchange."""
 
     warnings: list[str]
     """Texts for `Warning` headers."""

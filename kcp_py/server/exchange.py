@@ -65,6 +65,7 @@ class Exchange:
         user: set by the authentication filter, together with `context`; `UNKNOWN` before.
         context: all of these, frozen.
         warnings: the list that `context.warnings` is.
+        audit_annotations: the mapping that `context.audit_annotations` is.
         continuation: set by a handler that has started a long stream: the rest of it, carried out by `go_on` when every filter has
             returned. Thousands of idle watches then hold in memory neither the frames of all filters nor what these have learned.
         end: set with the continuation: ends the stream cleanly before its time, and drops events that wait. May be called once.
@@ -86,6 +87,7 @@ class Exchange:
         "_reader",
         "_unregister",
         "_watcher",
+        "audit_annotations",
         "audit_id",
         "cluster",
         "context",
@@ -152,6 +154,7 @@ class Exchange:
         self.impersonator: UserInfo | None = None
         self.wanted_user: Wanted | None = None
         self.warnings: list[str] = []
+        self.audit_annotations: dict[str, str] = {}
         self.resolved: GroupVersionResource | None = None
         self.status = 0
         self.finished = False

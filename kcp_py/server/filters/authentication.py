@@ -10,7 +10,7 @@ from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
 from kcp_py.authn.authenticator import Authenticator, Credentials
 from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.request.context import RequestContext
-from kcp_py.request.notes import NOTES, Notes
+from kcp_py.request.notes import NOTES
 from kcp_py.request.user import ANONYMOUS, UserInfo
 from kcp_py.server.exchange import PEER_CERTIFICATE, PROXY_CERTIFICATE, Exchange, Handler
 from kcp_py.server.websocket import WebSocket
@@ -57,8 +57,7 @@ class AuthenticationFilter:
         credentials = Credentials(headers, exchange.state.get(PEER_CERTIFICATE), exchange.cluster, exchange.path)
         if self._proxy_headers is not None and (proxy := exchange.state.get(PROXY_CERTIFICATE)) is not None:
             credentials = _of_proxy(credentials, proxy, exchange, self._proxy_headers)
-        annotations: dict[str, str] = {}
-        before = NOTES.set(Notes(exchange.warnings, annotations))
+        before = NOTES.set(exchange)
         try:
             if exchange.websocket is None:
                 user = await self._authenticator.authenticate(credentials)
@@ -75,7 +74,13 @@ class AuthenticationFilter:
         exchange.credentials = credentials
         exchange.user = user
         exchange.context = RequestContext(
-            exchange.audit_id, exchange.cluster, exchange.explicit_cluster, exchange.info, user, exchange.warnings, annotations
+            exchange.audit_id,
+            exchange.cluster,
+            exchange.explicit_cluster,
+            exchange.info,
+            user,
+            exchange.warnings,
+            exchange.audit_annotations,
         )
         await self._handler(exchange)
 

@@ -14,9 +14,10 @@ from kcp_py.apis.core.tokensecrets import INVALID_SINCE, LAST_USED, day_of
 from kcp_py.authn.serviceaccount.claims import Account, legacy_claims
 from kcp_py.authn.serviceaccount.legacyuses import RETRY_SECONDS, LegacyTokenUses, TokenSecret
 from kcp_py.logicalcluster import Name
-from kcp_py.request.notes import NOTES, Notes
+from kcp_py.request.notes import NOTES
 from tests.authn.serviceaccount.conftest import CORE, Issued, Sign, whoami
 from tests.authn.serviceaccount.test_legacy import SECRET, keep, legacy
+from tests.request.test_notes import Collected
 from tests.server.handlers.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +115,7 @@ async def test_the_number_of_waiting_secrets_is_bounded() -> None:
 async def test_uses_are_noted_and_counted() -> None:
     """A secret that its account names, any other one, and a token that is marked as invalid."""
     uses = LegacyTokenUses(lambda: NOON)
-    notes = Notes([], {})
+    notes = Collected()
     before = NOTES.set(notes)
     uses.used(ONE, "", generated=True, invalid=False)
     uses.used(TWO, "", generated=False, invalid=False)
