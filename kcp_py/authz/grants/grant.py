@@ -72,6 +72,11 @@ def _subject(subject: Mapping[str, Any]) -> Subject:
     return subject["kind"], subject["name"]
 
 
+def home_of(subject: Subject) -> str:
+    """The cluster of a service account."""
+    return subject[1].rsplit(":", 2)[0]
+
+
 def _selector(clusters: Mapping[str, Any]) -> Selector:
     if clusters.get("all") is True:
         return Selector(everything=True)

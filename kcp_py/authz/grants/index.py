@@ -18,10 +18,10 @@ import orjson
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apis.access import grant_keys
 from kcp_py.authz.grants.clusterset import ClusterSet
-from kcp_py.authz.grants.grant import Grant, Labels, Selector, Subject, parse_grant
+from kcp_py.authz.grants.grant import Grant, Labels, Selector, Subject, home_of, parse_grant
 from kcp_py.authz.grants.labels import ClusterLabels, LabelChange
 from kcp_py.authz.grants.sight import GrantedSight
-from kcp_py.logicalcluster import ROOT, Name
+from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import readable
 from kcp_py.storage.paging import read_pages
@@ -31,6 +31,7 @@ from kcp_py.watchcache import Fanout, ObjectEvent
 _PAGE: Final = 500
 _NO_GRANTS: Final[Mapping[str, Grant]] = {}
 _NO_LABELS: Final[Labels] = {}
+_NEVER: Final = 2**63
 
 
 class GrantIndex:
@@ -64,6 +65,10 @@ class GrantIndex:
         self._naming: set[str] = set()
         """Grants that are for objects of some names."""
         self._by_subject: dict[Subject, dict[str, Grant]] = {}
+        self._written_at: dict[str, int] = {}
+        """Grant -> the revision of its last write."""
+        self._created_at: dict[str, int] = {}
+        """Cluster -> the revision of its creation."""
         self._changed: dict[Subject, int] = {}
         """Subject -> the revision of the latest change of its grants."""
         self._labels: ClusterLabels | None = None
@@ -112,9 +117,18 @@ class GrantIndex:
         return self._labels.names() if self._labels is not None else ()
 
     def grants_of(self, subjects: Sequence[Subject]) -> Iterator[Grant]:
-        """The grants of a user, each once for every subject."""
+        """The grants of a user, each once for every subject.
+
+        A grant does not count for the accounts of a cluster that was created after it: they are others than those that its author meant.
+        """
         for subject in subjects:
-            yield from self._by_subject.get(subject, _NO_GRANTS).values()
+            grants = self._by_subject.get(subject, _NO_GRANTS)
+            if subject[0] != "ServiceAccount" or not grants:
+                yield from grants.values()
+                continue
+            home = home_of(subject)
+            created = 0 if home == ROOT or is_system(home) else self._created_at.get(home, _NEVER)
+            yield from (grant for grant in grants.values() if created <= self._written_at[grant.name])
 
     def exists(self, cluster: Name) -> bool:
         """Whether a logical cluster exists."""
@@ -183,26 +197,32 @@ class GrantIndex:
                 self._meanwhile = []
                 gaps = self._gaps
                 found = await readable(self._access.storage.range(self._grant_keys.cluster_prefix(ROOT)))
-                labels = ClusterLabels(await self._read_labels(found.revision), found.revision) if found.items else None
+                created: dict[str, int] = {}
+                labels = ClusterLabels(await self._read_labels(found.revision, created), found.revision) if found.items else None
                 if gaps != self._gaps:
                     continue
                 self._clear()
-                self._labels = labels
+                self._labels, self._created_at = labels, created
                 for item in found.items:
-                    self._put(self._grant_keys.parse(item.key).name, item.value, 0)
+                    name = self._grant_keys.parse(item.key).name
+                    self._written_at[name] = item.mod_revision
+                    self._put(name, item.value, 0)
                 self._loaded = True
                 for event in self._meanwhile:
                     if event.mod_revision > found.revision:
                         self._event(event)
                 self._meanwhile = []
 
-    async def _read_labels(self, revision: int) -> list[tuple[str, Labels]]:
+    async def _read_labels(self, revision: int, created: dict[str, int]) -> list[tuple[str, Labels]]:
+        """The labels of all clusters. The revisions of their creation are added to `created`."""
         keys = self._cluster_keys
         labels: list[tuple[str, Labels]] = []
         turns = TimeSlice()
         async for page in read_pages(self._access.storage, keys.prefix, limit=_PAGE, revision=revision):
             for item in page.items:
-                labels.append((keys.parse(item.key).cluster, _labels_of(item.value)))
+                cluster = keys.parse(item.key).cluster
+                labels.append((cluster, _labels_of(item.value)))
+                created[cluster] = item.create_revision
                 await turns.yield_if_due()
         return labels
 
@@ -222,6 +242,7 @@ class GrantIndex:
             return
         if event.route.prefix == self._cluster_keys.prefix:
             if self._labels is not None:
+                self._follow_life(event)
                 labels = _labels_of(event.value) if event.value is not None else None
                 if (change := self._labels.apply(event.route.cluster, labels, event.mod_revision)) is not None:
                     self._move(change)
@@ -231,6 +252,26 @@ class GrantIndex:
                 self._loaded = False
             else:
                 self._change(event)
+
+    def _follow_life(self, event: ObjectEvent) -> None:
+        """Follow the creation or the deletion of a cluster: the subjects of grants that live in it are others from now on."""
+        cluster = event.route.cluster
+        created = event.create_revision if event.value is not None else None
+        if created == self._created_at.get(cluster):
+            return
+        if created is None:
+            del self._created_at[cluster]
+        else:
+            self._created_at[cluster] = created
+        subjects = {subject for subject in self._by_subject if subject[0] == "ServiceAccount" and home_of(subject) == cluster}
+        if not subjects:
+            return
+        self.version = object()
+        self._changed.update(dict.fromkeys(subjects, event.mod_revision))
+        self._tell(None)
+        for sight in list(self._sights):
+            if not subjects.isdisjoint(sight.subjects):
+                sight.regranted(event.mod_revision)
 
     def _tell(self, clusters: Iterable[str] | None) -> None:
         for cluster in (None,) if clusters is None else clusters:
@@ -255,6 +296,9 @@ class GrantIndex:
     def _change(self, event: ObjectEvent) -> None:
         name = event.route.name
         before = self._grants.get(name)
+        self._written_at[name] = event.mod_revision
+        if event.value is None:
+            del self._written_at[name]
         self._put(name, event.value, event.mod_revision)
         after = self._grants.get(name)
         grants = [one for one in (before, after) if one is not None]

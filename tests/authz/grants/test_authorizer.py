@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from kcp_py.authz.grants.index import GrantIndex
 from tests.authz.conftest import ALICE, BOB, GROUP, OPERATOR, binding, rule
-from tests.authz.grants.conftest import GRANTS, config_maps, fill, grant, label, logical_cluster
-from tests.server.handlers.conftest import Api
+from tests.authz.grants.conftest import GRANTS, config_maps, everywhere, fill, grant, label, logical_cluster
+from tests.server.handlers.conftest import Api, Watch
 
 pytestmark = pytest.mark.anyio
 
@@ -135,3 +137,41 @@ async def test_rules_for_urls_are_dropped(api: Api) -> None:
     stored = await api.ok("POST", GRANTS, obj)
     assert "nonResourceURLs" not in stored["spec"]["rules"][0]
     await api.fails(403, "GET", "/metrics", token=ALICE)
+
+
+async def test_accounts_of_a_later_cluster_are_other_subjects(api: Api) -> None:
+    """A grant for an account does not count for the account of its name in a cluster that is created again, until it is written again."""
+    core = "/clusters/ops/api/v1/namespaces/default"
+    account = {"kind": "ServiceAccount", "cluster": "ops", "namespace": "default", "name": "robot"}
+    await fill(api, "team-a", "team-b")
+
+    async def token() -> str:
+        await api.ok("POST", f"{core}/serviceaccounts", {"metadata": {"name": "robot"}})
+        issued: str = (await api.ok("POST", f"{core}/serviceaccounts/robot/token", {}))["status"]["token"]
+        return f"Bearer {issued}"
+
+    async def reads(token: str) -> list[int]:
+        paths = (config_maps("team-a"), config_maps("team-b"), everywhere())
+        return [(await api("GET", path, token=token)).status_code for path in paths]
+
+    first = await token()
+    made = await api.ok("POST", GRANTS, grant("robots", {"names": ["team-a"]}, subjects=(account,)))
+    assert await reads(first) == [200, 403, 200]
+    async with Watch(api, everywhere(), {"Authorization": first}) as watch:
+        assert await watch.brief() == ("ADDED", "one")
+        await api.ok("DELETE", f"{logical_cluster('ops')}?gracePeriodSeconds=0")
+        async with asyncio.timeout(60):
+            while (await api("GET", logical_cluster("ops"))).status_code != 404:
+                await asyncio.sleep(0)
+            while await watch.next() is not None:
+                pass
+    second = await token()
+    assert await reads(first) == [401, 401, 401]
+    assert await reads(second) == [403, 403, 403]
+    backend = api.control_plane.backend
+    index = GrantIndex(backend.access, backend.fanout, "/registry")
+    await index.refresh()
+    assert not [*index.grants_of([("ServiceAccount", "ops:default:robot")])]
+    made = await api.ok("GET", f"{GRANTS}/robots")
+    await api.ok("PUT", f"{GRANTS}/robots", {**made, "metadata": {**made["metadata"], "labels": {"again": "true"}}})
+    assert await reads(second) == [200, 403, 200]
