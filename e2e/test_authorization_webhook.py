@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess
+from e2e.programs import running
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n"
 ROLES = "- {type: RBAC, name: rbac}\n"
@@ -31,12 +32,10 @@ As = Callable[[str, str], Kubectl]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the kubeconfig of a running webhook."""
     found = tmp_path_factory.mktemp("decisions")
-    process = subprocess.Popen([sys.executable, "-m", "e2e.server_of_decisions", str(found)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "serving\n"
-    yield found
-    process.kill()
-    process.communicate()
+    with running([sys.executable, "-m", "e2e.server_of_decisions", str(found)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "serving\n"
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.ports import reserve_port
+from e2e.programs import serving
 
 SERVER = Path(__file__).with_name("server_of_moons.py")
 EUROPA = '{"apiVersion": "example.com/v1", "kind": "Moon", "metadata": {"name": "europa"}, "spec": {"color": "white"}}'
@@ -21,20 +19,15 @@ Kubectl = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def start(kubectl_binary: str, tmp_path: Path) -> Iterator[Kubectl]:
     """Starts kubectl on a logical cluster of the server."""
-    port = reserve_port()
-    with subprocess.Popen([sys.executable, str(SERVER), str(port)], cwd=tmp_path) as server:
-        transport = httpx.HTTPTransport(retries=200)
-        with httpx.Client(transport=transport, timeout=60) as client:
-            assert client.get(f"http://127.0.0.1:{port}/readyz").text == "ok"
+    with serving(SERVER, tmp_path) as url:
 
         def kubectl(cluster: str, *arguments: str) -> subprocess.Popen[str]:
-            command = [kubectl_binary, "--server", f"http://127.0.0.1:{port}/clusters/{cluster}", "--request-timeout=60s", *arguments]
+            command = [kubectl_binary, "--server", f"{url}/clusters/{cluster}", "--request-timeout=60s", *arguments]
             environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
             pipe = subprocess.PIPE
             return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment)
 
         yield kubectl
-        server.terminate()
 
 
 def run(process: subprocess.Popen[str], document: str = "") -> str:

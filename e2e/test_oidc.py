@@ -22,6 +22,7 @@ from e2e.binaries import UnavailableError, kubectl_of
 from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess
 from e2e.informer import TIMEOUT, Watch
 from e2e.oidc_login import DIRECTORY, log_in
+from e2e.programs import running
 
 ROOT = Path(__file__).parents[1]
 CLIENT = "kubernetes"
@@ -122,10 +123,9 @@ def running_provider(directory: Path) -> Iterator[Provider]:
     """Runs until the end of the block."""
     directory.mkdir(parents=True)
     command = [sys.executable, "-m", "tests.authn.oidc.provider", str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         yield Provider(process.stdout.readline().strip(), directory / "ca.pem")
-        process.kill()
 
 
 @pytest.fixture(scope="module")

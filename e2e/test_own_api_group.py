@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.ports import reserve_port
+from e2e.programs import serving
 
 SAMPLE = Path(__file__).parents[1] / "config/samples/own_api_group.py"
 ARGO = '{"apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "spec": {"home": "Iolcus"}}'
@@ -21,19 +19,14 @@ Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def kubectl(kubectl_binary: str, tmp_path: Path) -> Iterator[Kubectl]:
     """kubectl on one logical cluster of the sample."""
-    port = reserve_port()
-    with subprocess.Popen([sys.executable, str(SAMPLE), str(port)], cwd=tmp_path) as server:
-        transport = httpx.HTTPTransport(retries=200)
-        with httpx.Client(transport=transport, timeout=60) as client:
-            assert client.get(f"http://127.0.0.1:{port}/readyz").text == "ok"
+    with serving(SAMPLE, tmp_path) as url:
 
         def run(*arguments: str, document: str = "") -> subprocess.CompletedProcess[str]:
-            command = [kubectl_binary, "--server", f"http://127.0.0.1:{port}/clusters/team-a", *arguments]
+            command = [kubectl_binary, "--server", f"{url}/clusters/team-a", *arguments]
             environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
             return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment, input=document)
 
         yield run
-        server.terminate()
 
 
 def test_kubectl_works_with_the_type(kubectl: Kubectl) -> None:

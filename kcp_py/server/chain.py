@@ -129,15 +129,16 @@ class ASGIApplication:
         self._pages = pages
         self._bodies = bodies
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    # A coroutine function, because servers recognize applications by that.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            return self._chain(Exchange(scope, receive, send, self._bodies))
-        if scope["type"] == "lifespan":
-            return self._pages(scope, receive, send)
-        return self._upgrade(scope, receive, send)
-
-    async def _upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (await receive())["type"] == "websocket.connect":
+            exchange = Exchange(scope, receive, send, self._bodies)
+            # A watch keeps this frame for as long as it runs; the exchange gives its scope back.
+            del scope
+            await self._chain(exchange)
+        elif scope["type"] == "lifespan":
+            await self._pages(scope, receive, send)
+        elif (await receive())["type"] == "websocket.connect":
             websocket = WebSocket(scope, receive, send)
             http_scope = websocket.scope(scope)
             await self._chain(Exchange(http_scope, websocket.receive, websocket.send, self._bodies, websocket=websocket))

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from uvicorn import Config
 
 from kcp_py.apimachinery.errors import not_found
 from kcp_py.apimachinery.kinds import GroupResource
@@ -312,3 +313,10 @@ def test_authorized_and_used_cluster_are_one(ask, prefix, second, path, header):
         assert str(used[0]) == prefix.removeprefix("/clusters/").replace("%2a", "*")
     elif used and header:
         assert [str(used[0])] == header
+
+
+async def test_other_servers_recognize_the_application() -> None:
+    """uvicorn finds out by itself that it is an ASGI 3 application, as programs that embed the server rely on."""
+    config = Config(Server().edge)
+    config.load()
+    assert config.interface == "asgi3"
