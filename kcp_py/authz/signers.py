@@ -8,6 +8,8 @@ Source: kubernetes `plugin/pkg/admission/certificates/{approval,signing}` and `p
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from kcp_py.apimachinery import errors
 from kcp_py.apis.certificates.install import GROUP, SIGNING_REQUESTS
 from kcp_py.authz.authorizer import Authorizer
@@ -16,7 +18,7 @@ from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
 from kcp_py.request.requestinfo import UNPARSED
 
 
-class _SignerPermission(AdmissionPlugin):
+class _SignerPermission(AdmissionPlugin, ABC):
     conforming = True
     operations = frozenset[Operation]({"UPDATE"})
     resources = frozenset({SIGNING_REQUESTS.group_resource})
@@ -26,12 +28,23 @@ class _SignerPermission(AdmissionPlugin):
         """Prepare. `authorizer` is asked for the verb of the plugin."""
         self._authorizer = authorizer
 
-    async def _require(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: Attributes) -> None:
+        """Check the caller.
+
+        Raises:
+            StatusError: 403.
+        """
+        if not self._needs_permission(attributes):
+            return
         # The signer is that of the stored object.
         signer = ((attributes.old or {}).get("spec") or {}).get("signerName") or ""
         if not await self._allows(attributes, signer):
             message = f"user not permitted to {self._verb} requests with signerName {go_quote(signer)}"
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, message)
+
+    @abstractmethod
+    def _needs_permission(self, attributes: Attributes) -> bool:
+        """Whether the update is of the kind that the plugin restricts."""
 
     async def _allows(self, attributes: Attributes, signer: str) -> bool:
         info = UNPARSED._replace(is_resource=True, verb=self._verb, group=GROUP, version="*", resource="signers")
@@ -49,14 +62,8 @@ class CertificateApproval(_SignerPermission):
     name = "CertificateApproval"
     _verb = "approve"
 
-    async def validate(self, attributes: Attributes) -> None:
-        """Check the caller.
-
-        Raises:
-            StatusError: 403.
-        """
-        if attributes.subresource == "approval":
-            await self._require(attributes)
+    def _needs_permission(self, attributes: Attributes) -> bool:
+        return attributes.subresource == "approval"
 
 
 class CertificateSigning(_SignerPermission):
@@ -65,14 +72,8 @@ class CertificateSigning(_SignerPermission):
     name = "CertificateSigning"
     _verb = "sign"
 
-    async def validate(self, attributes: Attributes) -> None:
-        """Check the caller.
-
-        Raises:
-            StatusError: 403.
-        """
+    def _needs_permission(self, attributes: Attributes) -> bool:
         status, before = ((one or {}).get("status") or {} for one in (attributes.obj, attributes.old))
-        if attributes.subresource == "status" and any(
+        return attributes.subresource == "status" and any(
             (status.get(field) or None) != (before.get(field) or None) for field in ("certificate", "conditions")
-        ):
-            await self._require(attributes)
+        )

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.apis.core.tokensecrets import (
@@ -29,6 +28,7 @@ from kcp_py.apis.core.tokensecrets import (
     seconds_of_day,
 )
 from kcp_py.client import Client, ObjectFilter
+from kcp_py.controllers.objects import find
 from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
@@ -72,7 +72,7 @@ class LegacyTokenCleaner:
         return (ControllerSource(_SECRETS, wanted=ObjectFilter(contains=((_TYPE,),))),)
 
     async def reconcile(self, key: Key) -> int | Later:
-        secret = await self._find(key.cluster, _SECRETS, key.namespace, key.name)
+        secret = await find(self._client, _SECRETS, key)
         if secret is None or secret.get("type") != TYPE or secret["metadata"].get("deletionTimestamp"):
             return 0
         if not await self._is_generated(key, secret):
@@ -102,14 +102,14 @@ class LegacyTokenCleaner:
     async def _is_generated(self, key: Key, secret: Mapping[str, Any]) -> bool:
         """Whether the account of a secret exists and names it."""
         annotations = secret["metadata"].get("annotations") or {}
-        account = await self._find(key.cluster, _ACCOUNTS, key.namespace, annotations.get(ACCOUNT_NAME, ""))
+        account = await find(self._client, _ACCOUNTS, key._replace(name=annotations.get(ACCOUNT_NAME, "")))
         if account is None or (annotations.get(ACCOUNT_UID) or account["metadata"]["uid"]) != account["metadata"]["uid"]:
             return False
         return has_reference(account, key.name)
 
     async def _tracked_since(self, cluster: Name, now: float) -> float:
         """The beginning of the day since when uses are recorded, in unix seconds; the day is today where none is known."""
-        found = await self._find(cluster, _CONFIG_MAPS, _SYSTEM, TRACKING)
+        found = await find(self._client, _CONFIG_MAPS, Key(cluster, _SYSTEM, TRACKING))
         since = seconds_of_day((found.get("data") or {}).get(TRACKED_SINCE)) if found is not None else None
         if since is not None:
             return since
@@ -134,16 +134,6 @@ class LegacyTokenCleaner:
             token = page.continue_token
             if not token:
                 return False
-
-    async def _find(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any] | None:
-        if not name:
-            return None
-        try:
-            return await self._client.get(cluster, resource, namespace, name)
-        except StatusError as error:
-            if error.code == 404:
-                return None
-            raise
 
 
 def _is_in_use(secret: Mapping[str, Any], unused_since: str) -> bool:

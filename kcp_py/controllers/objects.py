@@ -13,13 +13,15 @@ from kcp_py.controllers.runtime.queue import Key
 
 
 async def find(client: Client, resource: GroupVersionResource, key: Key) -> dict[str, Any] | None:
-    """A cluster-scoped object, or None where it is gone.
+    """An object, or None where there is none. No object has an empty name.
 
     Raises:
         StatusError: anything but 404.
     """
+    if not key.name:
+        return None
     try:
-        return await client.get(key.cluster, resource, "", key.name)
+        return await client.get(key.cluster, resource, key.namespace, key.name)
     except StatusError as error:
         if error.code == 404:
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -19,6 +19,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apis.core.namespaceobjects import ROOT_CA, ROOT_CA_KEY
 from kcp_py.apis.core.tokensecrets import ACCOUNT_NAME, ACCOUNT_UID, NAMESPACE_KEY, TOKEN_KEY, TYPE
 from kcp_py.client import Client, ObjectChange, ObjectFilter
+from kcp_py.controllers.objects import find
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
@@ -82,7 +83,7 @@ class TokenSecretController:
 
     async def _remove_reference(self, key: Key, account: _Account) -> None:
         """Take a deleted secret out of the list of its account, which may have gone or be another one by now."""
-        found = await self._find(key.cluster, _ACCOUNTS, key.namespace, account.name)
+        found = await find(self._client, _ACCOUNTS, key._replace(name=account.name))
         if found is None or (account.uid and account.uid != found["metadata"]["uid"]):
             return
         references = found.get("secrets") or []
@@ -97,12 +98,12 @@ class TokenSecretController:
 
     async def _fill(self, key: Key) -> int:
         """Give a secret what it lacks, or delete it where it has no account."""
-        secret = await self._find(key.cluster, SECRETS, key.namespace, key.name)
+        secret = await find(self._client, SECRETS, key)
         if secret is None or secret.get("type") != TYPE or secret["metadata"].get("deletionTimestamp"):
             return 0
         metadata = secret["metadata"]
         annotations = metadata.get("annotations") or {}
-        account = await self._find(key.cluster, _ACCOUNTS, key.namespace, annotations.get(ACCOUNT_NAME, ""))
+        account = await find(self._client, _ACCOUNTS, key._replace(name=annotations.get(ACCOUNT_NAME, "")))
         if account is None or (annotations.get(ACCOUNT_UID) or account["metadata"]["uid"]) != account["metadata"]["uid"]:
             await self._delete(key, metadata["uid"])
             return 0
@@ -118,20 +119,10 @@ class TokenSecretController:
         found = {}
         if not data.get(NAMESPACE_KEY):
             found[NAMESPACE_KEY] = _encoded(key.namespace)
-        published = await self._find(key.cluster, _CONFIG_MAPS, key.namespace, ROOT_CA)
+        published = await find(self._client, _CONFIG_MAPS, key._replace(name=ROOT_CA))
         if published is not None and (bundle := (published.get("data") or {}).get(ROOT_CA_KEY)):
             found[ROOT_CA_KEY] = _encoded(bundle)
         return found
-
-    async def _find(self, cluster: Name, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any] | None:
-        if not name:
-            return None
-        try:
-            return await self._client.get(cluster, resource, namespace, name)
-        except StatusError as error:
-            if error.code == 404:
-                return None
-            raise
 
     async def _delete(self, key: Key, uid: str) -> None:
         try:

@@ -89,24 +89,16 @@ class _Constant(Sight):
 
     __slots__ = ("_all",)
 
+    scope = "*"
+    known_since = 0
+    changed_at = 0
+
     def __init__(self, *, everything: bool) -> None:
         self._all = everything
 
     @property
     def unrestricted(self) -> bool:
         return self._all
-
-    @property
-    def scope(self) -> str:
-        return "*"
-
-    @property
-    def known_since(self) -> int:
-        return 0
-
-    @property
-    def changed_at(self) -> int:
-        return 0
 
     def sees(self, cluster: str, revision: int = 0) -> bool:
         del cluster, revision

@@ -24,22 +24,13 @@ TEAM, OTHER = Name("team-a"), Name("team-b")
 
 
 class Told(Sight):
-    """All clusters are in sight. The test says what changes."""
+    """All clusters are in sight. A test sends the changes."""
+
+    scope = "test"
+    known_since = changed_at = 0
 
     def __init__(self) -> None:
         self.tell: Callable[[SightChange], None] = lambda _change: None
-
-    @property
-    def scope(self) -> str:
-        return "test"
-
-    @property
-    def known_since(self) -> int:
-        return 0
-
-    @property
-    def changed_at(self) -> int:
-        return 0
 
     def sees(self, cluster: str, revision: int = 0) -> bool:
         del cluster, revision

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.rest.conversions import WildcardConversions
-from tests.egress.https import Certificate, HttpsServer, Request, issue
-from tests.server.handlers.conftest import Api, Watch, config_map, established, instance, make_crd, options
+from tests.egress.https import Certificate, HttpsServer, Request
+from tests.server.handlers.conftest import Api, Watch, config_map, established, instance, make_crd
+from tests.server.handlers.convertedwidgets import api, certificate
 from tests.server.handlers.converting import converting, webhook
 from tests.server.handlers.widgets import ALL_WIDGETS, CRDS, MERGE, install, spec_schema
+
+__all__ = ["api", "certificate"]
 
 pytestmark = pytest.mark.anyio
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 PARTIAL = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    return issue(tmp_path_factory.mktemp("pki"), "127.0.0.1")
-
-
-@pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    """The administrator of a control plane that may call webhooks of this machine."""
-    async with AsyncExitStack() as stack:
-        control_plane = await stack.enter_async_context(ControlPlane(options(tmp_path, webhook_networks=("127.0.0.0/8",))))
-        client = await stack.enter_async_context(
-            httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test")
-        )
-        yield Api(client, control_plane)
 
 
 def cluster_scoped(**version: Any) -> dict[str, Any]:
