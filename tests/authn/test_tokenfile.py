@@ -41,7 +41,7 @@ async def test_unknown_token(token):
     ],
 )
 def test_bad_file(text, message):
-    """A broken record is told by its number, never by what it holds."""
+    """The error names a broken record by its number and shows nothing of its content."""
     with pytest.raises(TokenFileError) as caught:
         parse_tokens(text, "f")
     assert message in str(caught.value)

@@ -104,7 +104,7 @@ def elsewhere(registry: Registry) -> Elsewhere:
 
 
 async def feed_begins_again(registry: Registry) -> None:
-    """Have the registry told that events may have been missed."""
+    """Report to the registry that events may have been missed."""
     started = asyncio.Event()
     again = asyncio.create_task(registry.fanout.run(started=started))
     await started.wait()

@@ -406,7 +406,7 @@ async def test_a_plugin_sees_what_it_asks_for(tmp_path: Path) -> None:
         assert [(operation, resource, name) for operation, resource, name, _ in narrow.seen] == [("DELETE", "configmaps", "one")]
 
 
-def test_a_chain_knows_whether_anybody_asks() -> None:
+def test_a_chain_knows_whether_a_plugin_asks() -> None:
     """Deletions of many objects need not be decoded for a chain that does not ask for them."""
     chain = AdmissionChain((Narrow(),))
     assert chain.sees("DELETE", CONFIG_MAPS)

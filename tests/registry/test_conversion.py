@@ -86,7 +86,7 @@ async def test_many_and_large_objects_go_in_several_calls() -> None:
     assert all(allowed >= max(2 * size, 3 * 1024 * 1024) for size, allowed in webhook.bounds)
 
 
-async def test_versions_that_the_definition_has_no_more_are_not_sent() -> None:
+async def test_versions_that_the_crd_has_no_more_are_not_sent() -> None:
     """Their meaning is unknown."""
     webhook = Webhook()
     with pytest.raises(StatusError, match=r"request to convert CR from an invalid group/version: example\.com/v0"):
@@ -94,7 +94,7 @@ async def test_versions_that_the_definition_has_no_more_are_not_sent() -> None:
     assert webhook.batches == []
 
 
-async def test_faults_in_a_list_are_told_with_their_place() -> None:
+async def test_faults_in_a_list_are_reported_with_their_place() -> None:
     """Counted among those that were sent."""
     with pytest.raises(StatusError) as caught:
         await WebhookConverter(SPEC, Webhook(wrong="c"))([obj("a", "v2"), obj("b"), obj("c")], "example.com/v2")

@@ -163,7 +163,7 @@ def spy(monkeypatch: pytest.MonkeyPatch, note: Callable[[PublishedKind], Any]) -
     return seen
 
 
-async def test_another_definition_costs_one_fragment(monkeypatch):
+async def test_another_crd_costs_one_fragment(monkeypatch):
     """With many CRDs, one that is added is built alone, even in its own group."""
     seen = spy(monkeypatch, lambda kind: kind.plural)
     cache = FragmentCache()

@@ -58,7 +58,7 @@ async def test_large_key_sets(provider: OIDCProvider, make: Make) -> None:
     assert await tokens.user(signed(_claims(provider), key, algorithm, kid="key-88")) is None
 
 
-async def test_old_keys_are_fetched_again_beside_requests(provider: OIDCProvider, make: Make) -> None:
+async def test_old_keys_are_fetched_again_while_requests_go_on(provider: OIDCProvider, make: Make) -> None:
     """A request with a token that is known does not wait for the provider, and a removed key ends its tokens."""
     tokens = make(document(provider))
     token = provider.token()

@@ -59,7 +59,7 @@ def test_every_revision_is_remembered(name: str, seed: int) -> None:
 
 
 def test_changes_that_move_clusters() -> None:
-    """They are told from creations and deletions, and the latest is remembered."""
+    """They are distinguished from creations and deletions, and the latest is remembered."""
     labels = ClusterLabels([("a", {})], 1)
     clusters = ClusterSet(SELECTORS["gold"], labels)
     told = []

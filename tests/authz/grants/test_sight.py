@@ -91,7 +91,7 @@ async def test_grants_that_come_and_go(api: Api) -> None:
         assert await place(watching) == ("ADDED", "team-c/one")
 
 
-async def test_born_and_deleted_clusters_are_seen_by_their_own_events(api: Api) -> None:
+async def test_created_and_deleted_clusters_are_seen_by_their_own_events(api: Api) -> None:
     """A cluster that is created in sight needs no second list, even for a watch that resumes before its creation."""
     await fill(api, "team-a")
     await api.ok("POST", GRANTS, grant("maps", {"selector": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}))

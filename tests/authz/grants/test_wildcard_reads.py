@@ -137,7 +137,7 @@ async def test_single_objects(api: Api) -> None:
     assert "team-a, team-c" in ambiguous["message"]
 
 
-async def test_definitions_out_of_sight_do_not_show(api: Api) -> None:
+async def test_crds_out_of_sight_do_not_show(api: Api) -> None:
     """Neither in discovery, nor as a resource, nor by the columns of a Table."""
     column = {"name": "Hidden", "type": "string", "jsonPath": ".spec.hidden"}
     for cluster, plural, columns in (("team-a", "widgets", []), ("team-b", "widgets", [column]), ("team-b", "gadgets", [])):

@@ -70,7 +70,7 @@ def test_odd_bindings_bind_no_role(obj):
         assert len(index.missing_roles(user, "n1")) <= 1
 
 
-def test_names_with_separators_are_told_apart():
+def test_names_with_separators_are_distinguished():
     """Names that contain NUL, slashes or colons match themselves alone; letters beyond ASCII are compared as they are."""
     index = index_of({("", "r"): READER}, {
         ("", "nul"): binding("r", {"kind": "User", "name": "a\x00b"}), ("n1", "slash"): binding("r", {"kind": "Group", "name": "n1/x"}),

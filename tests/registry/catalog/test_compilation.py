@@ -62,7 +62,7 @@ def test_equal_content_is_compiled_once(other: dict[str, Any]) -> None:
         pytest.param(stored() | {"status": {"acceptedNames": {"plural": "widgets", "kind": "Was"}}}, id="accepted names"),
     ],
 )
-def test_other_content_is_another_definition(other: dict[str, Any]) -> None:
+def test_other_content_is_compiled_again(other: dict[str, Any]) -> None:
     """Nothing that is served differently is ever shared."""
     definitions = CompiledCRDs(ROOT)
     first, second = definitions.compile(stored()), definitions.compile(other)
@@ -120,7 +120,7 @@ def test_accepted_names_are_served() -> None:
     assert (resource.kind, resource.list_kind, resource.singular, resource.short_names) == ("Old", "OldList", "old", ())
 
 
-def test_a_terminating_definition_takes_nothing_new() -> None:
+def test_a_terminating_crd_takes_no_new_objects() -> None:
     """Discovery offers what empties it."""
     resource = only(stored(deletionTimestamp="2026-01-01T00:00:00Z"))
     assert resource.verbs == ("delete", "deletecollection", "get", "list", "watch")

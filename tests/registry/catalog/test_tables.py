@@ -22,7 +22,7 @@ from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, crd_key,
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_cluster_without_definitions_serves_what_is_built_in(registry: Registry) -> None:
+async def test_a_cluster_without_crds_serves_the_built_in_kinds(registry: Registry) -> None:
     """All such clusters have one table in common."""
     table = await registry.tables.get(A)
     assert table is await registry.tables.get(B) is registry.tables.builtin_table
@@ -31,7 +31,7 @@ async def test_a_cluster_without_definitions_serves_what_is_built_in(registry: R
     assert table.find("", "v2", "configmaps") is table.find("example.com", "v1", "widgets") is None
 
 
-async def test_a_definition_serves_in_its_own_cluster(registry: Registry, elsewhere: Elsewhere) -> None:
+async def test_a_crd_is_served_in_its_own_cluster(registry: Registry, elsewhere: Elsewhere) -> None:
     """With the key and revision under which writes are checked against it."""
     revision = await elsewhere.define(A, stored())
     served = await widgets(registry)
@@ -111,7 +111,7 @@ async def test_equal_clusters_share_what_is_heavy(registry: Registry, elsewhere:
     assert len(registry.crds.compiled) == 2
 
 
-async def test_stored_resources_are_told_once(registry: Registry, elsewhere: Elsewhere) -> None:
+async def test_stored_resources_are_listed_once(registry: Registry, elsewhere: Elsewhere) -> None:
     """Whatever versions and groups objects are served in, they are stored in one place; custom resources come first."""
     await elsewhere.define(A, stored(versions=[{"name": "v1"}, {"name": "v2"}]))
     prefixes = [served.resource.keys.prefix for served in (await registry.tables.get(A)).stored_resources()]
@@ -160,7 +160,7 @@ def _without_namespace(crd: dict[str, Any]) -> None:
         pytest.param(lambda crd: crd.update(status={"conditions": 7, "acceptedNames": []}), id="status of another type"),
     ],
 )
-async def test_a_malformed_definition_alone_is_not_served(
+async def test_a_malformed_crd_alone_is_not_served(
     registry: Registry, elsewhere: Elsewhere, spoil: Callable[[dict[str, Any]], object]
 ) -> None:
     """A CRD that another server has written is logged, and served once it is corrected."""

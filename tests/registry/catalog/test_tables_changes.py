@@ -30,7 +30,7 @@ async def test_a_change_elsewhere_is_served_when_the_feed_has_brought_it(registr
 
 
 async def test_a_write_here_is_served_at_once(registry: Registry, storage: SteppedStorage) -> None:
-    """Between the commit and its acknowledgement readers see it, and remember nothing; its writer finds it when it is told."""
+    """Between the commit and its acknowledgement readers see it, and remember nothing; its writer finds it after the answer."""
     crd = await registry.client.create(A, CRDS, make_crd())
     await delivered(registry, crd)
     assert await widgets(registry) is None
@@ -75,7 +75,7 @@ async def test_what_was_read_before_a_commit_is_not_known_after_it(
 
 
 @pytest.mark.parametrize("own", [pytest.param(True, id="here"), pytest.param(False, id="elsewhere")])
-async def test_a_definition_written_while_the_table_is_built(
+async def test_a_crd_written_while_the_table_is_built(
     registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere, *, own: bool
 ) -> None:
     """Only callers that asked before the change get the old table."""

@@ -22,7 +22,7 @@ from tests.registry.conftest import A, B, Elsewhere, SteppedStorage, crd_key, st
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_definition_goes_when_nobody_uses_it(registry: Registry, elsewhere: Elsewhere) -> None:
+async def test_a_compiled_crd_goes_when_no_cluster_uses_it(registry: Registry, elsewhere: Elsewhere) -> None:
     """Compiled once for all clusters that have it, it stays as long as one of them is remembered."""
     for cluster in (A, B):
         await elsewhere.define(cluster, stored())
@@ -39,7 +39,7 @@ async def test_a_definition_goes_when_nobody_uses_it(registry: Registry, elsewhe
     assert len(registry.crds.compiled) == 0
 
 
-async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, elsewhere: Elsewhere) -> None:
+async def test_a_label_on_a_crd_compiles_nothing(registry: Registry, elsewhere: Elsewhere) -> None:
     """What serves stays, under the new revision that writes are checked against."""
     await elsewhere.define(A, stored())
     before = await widgets(registry)
@@ -52,7 +52,7 @@ async def test_a_label_on_a_definition_compiles_nothing(registry: Registry, else
     assert registry.crds.compiled.compilations == 1
 
 
-async def test_many_clusters_with_the_same_definitions_compile_each_once(registry: Registry) -> None:
+async def test_many_clusters_with_equal_crds_compile_each_once(registry: Registry) -> None:
     """However many clusters there are."""
     definitions = [stored(make_crd(f"gadget{number}s", kind=f"Gadget{number}")) for number in range(20)]
     clusters = [Name(f"same-{number}") for number in range(50)]
@@ -71,7 +71,7 @@ async def test_many_clusters_with_the_same_definitions_compile_each_once(registr
     assert len({tuple(resources(table)) for table in tables}) == 1
 
 
-async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
+async def test_a_removed_crd_is_not_kept_by_a_table_that_is_being_built(
     registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere
 ) -> None:
     """Callers that asked for the table before the removal may still see it, but it is not kept."""
@@ -86,7 +86,7 @@ async def test_a_removed_definition_is_not_kept_by_a_table_in_the_making(
     assert len(registry.crds.compiled) == 0
 
 
-async def test_a_big_definition_is_compiled_in_a_thread(registry: Registry, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_crd_is_compiled_in_a_thread(registry: Registry, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, for all who wait for it; and the event loop goes on."""
     properties = {f"field{number}": {"type": "string", "description": "x" * 100} for number in range(1_000)}
     crd = stored(versions=[{"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}])

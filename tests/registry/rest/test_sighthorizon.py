@@ -23,14 +23,14 @@ pytestmark = pytest.mark.anyio
 TEAM, OTHER = Name("team-a"), Name("team-b")
 
 
-class Told(Sight):
+class ChangingSight(Sight):
     """All clusters are in sight. A test sends the changes."""
 
     scope = "test"
     known_since = changed_at = 0
 
     def __init__(self) -> None:
-        self.tell: Callable[[SightChange], None] = lambda _change: None
+        self.change: Callable[[SightChange], None] = lambda _change: None
 
     def sees(self, cluster: str, revision: int = 0) -> bool:
         del cluster, revision
@@ -45,7 +45,7 @@ class Told(Sight):
         return None
 
     def listen(self, listener: Callable[[SightChange], None]) -> Callable[[], None]:
-        self.tell = listener
+        self.change = listener
         return lambda: None
 
 
@@ -74,7 +74,7 @@ async def test_changes_come_between_the_events(world: World) -> None:
     """After older events that are still to be delivered, and before the events of their own revision."""
     served = world.tables.builtin(*CONFIG_MAPS)
     assert served is not None
-    sight = Told()
+    sight = ChangingSight()
     now = await world.storage.revision()
     watcher = Watcher(served.resource.keys.prefix, cluster="", namespace="", name="", limit=100)
     horizon = SightHorizon(registry_of(world), Resolved(None, served, "", "", sight=sight), watcher)
@@ -83,18 +83,18 @@ async def test_changes_come_between_the_events(world: World) -> None:
         yield [event(world, now - 3)]
         yield [event(world, now - 2), event(world, now)]
 
-    sight.tell(SightChange(now - 3, (), (OTHER,)))
+    sight.change(SightChange(now - 3, (), (OTHER,)))
     watcher.begin(now)
     watcher.follow(backlog())
     horizon.begin(now - 3)
-    sight.tell(SightChange(now, (OTHER,), ()))
+    sight.change(SightChange(now, (OTHER,), ()))
     found = []
     while events := await horizon.take():
         found += brief(events)
     assert found == [(now - 3, TEAM, True), (now - 2, TEAM, True), (now, OTHER, True), (now, TEAM, True)]
     assert horizon.came_to == now
     woken = watcher.wait()
-    sight.tell(SightChange(now + 1, (), (OTHER,)))
+    sight.change(SightChange(now + 1, (), (OTHER,)))
     await woken
     assert brief(await horizon.take()) == [(now + 1, OTHER, False)]
     await horizon.aclose()

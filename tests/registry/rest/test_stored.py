@@ -234,7 +234,7 @@ async def test_a_deleted_collection_is_its_objects(world: World) -> None:
 
 
 @pytest.mark.parametrize("initial_events", [True, False])
-async def test_a_watch_goes_on_when_its_cluster_is_born_while_it_starts(world: World, *, initial_events: bool) -> None:
+async def test_a_watch_goes_on_when_its_cluster_is_created_while_it_starts(world: World, *, initial_events: bool) -> None:
     """The first object is an event: the answer had begun before the cluster did, and clients take a clean end for the server's."""
     missing = Name("team-c")
     where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(missing))
@@ -257,7 +257,7 @@ async def test_a_watch_goes_on_when_its_cluster_is_born_while_it_starts(world: W
     await watch.aclose()
 
 
-async def test_a_watch_starts_anew_where_its_cluster_was_born_before(world: World) -> None:
+async def test_a_watch_starts_again_where_its_cluster_was_created_before(world: World) -> None:
     """The state is worked out again before the answer begins."""
     missing = Name("team-c")
     where = (await target(world, TEAM))._replace(only=world.clusters.uncreated(missing))

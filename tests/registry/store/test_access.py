@@ -1,4 +1,4 @@
-"""What every verb needs: errors as clients are told them, observers, and conditions."""
+"""What every verb needs: the errors of clients, observers, and conditions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Log:
 
 
 @pytest.mark.anyio
-async def test_observers_are_told_before_and_after_a_write_even_of_one_that_failed(world: World) -> None:
+async def test_observers_are_called_before_and_after_a_write_even_if_it_fails(world: World) -> None:
     """A cache may neither keep what it read during a write nor think that a write goes on for ever."""
     log = Log()
     prefix = (await world.served()).resource.keys.prefix
@@ -62,7 +62,7 @@ async def test_observers_are_told_before_and_after_a_write_even_of_one_that_fail
 
 
 @pytest.mark.anyio
-async def test_creates_depend_on_their_cluster_and_definition(world: World) -> None:
+async def test_creates_depend_on_their_cluster_and_crd(world: World) -> None:
     """Of a built-in only the cluster's object is compared, of a custom resource its definition as well."""
     await world.establish()
     cluster_state = await world.state()

@@ -84,7 +84,7 @@ async def test_an_object_that_loses_a_finalizer_has_the_defaults_that_came_after
     assert orjson.loads(item.value)["spec"] == {"size": 1, "color": "red", "shape": "round"}
 
 
-async def test_a_collection_is_deleted_without_its_definition_where_no_plugin_asks(registry: Registry) -> None:
+async def test_a_collection_is_deleted_without_its_crd_where_no_plugin_asks(registry: Registry) -> None:
     """What the cluster serves is not read, or worked out, for objects that are deleted as they are stored."""
     registry.tables.invalidate(TEAM)
     assert await registry.tap.delete_stored(TEAM, RESOURCE, settled=["a.b/one"]) == Remaining(0, {})
@@ -109,10 +109,10 @@ async def test_a_plugin_that_fails_keeps_its_object_and_no_other(registry: Regis
     assert (await held(registry))["metadata"]["name"] == "free"
 
 
-async def test_a_definition_that_changes_in_the_middle_leaves_the_object_for_the_next_time(
+async def test_a_crd_that_changes_in_the_middle_leaves_the_object_for_the_next_time(
     registry: Registry, storage: InterleavingStorage
 ) -> None:
-    """The object is told to remain, and is marked when its deletion is asked for again."""
+    """The object stays, and is marked when its deletion is requested again."""
     storage.before_write(lambda: registry.rewrite(KEY, coloured), touching="/held")
     assert (await registry.tap.delete_stored(TEAM, RESOURCE)).objects == 1
     assert "deletionTimestamp" not in (await held(registry))["metadata"]

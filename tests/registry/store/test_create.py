@@ -75,7 +75,7 @@ async def test_the_same_name_is_taken_once(world: World) -> None:
     assert caught.value.message == 'object is being deleted: configmaps "one" already exists'
 
 
-async def test_the_loser_of_two_creates_is_told_so(world: World) -> None:
+async def test_the_later_of_two_creates_fails(world: World) -> None:
     """One that comes between is found by the store, not overwritten."""
     world.storage.before_write(lambda: world.create({**config_map("one"), "data": {"first": "yes"}}))
     with pytest.raises(StatusError) as caught:
@@ -120,7 +120,7 @@ async def test_a_name_is_generated_again_where_a_plugin_replaces_the_metadata(wo
     assert (written.obj["metadata"]["name"], written.obj["metadata"]["labels"]) == ("a-free", {"seen": "yes"})
 
 
-async def test_every_fault_is_told(world: World) -> None:
+async def test_every_fault_is_reported(world: World) -> None:
     """Metadata, schema and the kind's own rules are checked together."""
     await world.establish()
     bad = widget("Upper", labels={"a b": "c"})
@@ -216,7 +216,7 @@ RACES = [
 async def test_nothing_is_stored_on_what_has_changed_meanwhile(
     world: World, meanwhile: Callable[[World], Awaitable[object]], key: str, refusal: Any
 ) -> None:
-    """The store refuses the write and says why, and a client that looks again is told what holds now, or succeeds."""
+    """The store refuses the write and says why, and a client that tries again gets the error that holds now, or succeeds."""
     await world.establish()
     await world.client.create(TEAM, NAMESPACES, namespace("game"))
     world.storage.before_write(lambda: meanwhile(world))
@@ -252,7 +252,7 @@ async def test_clients_never_see_the_race(world: World, meanwhile: Callable[[Wor
     assert refusal[1] in caught.value.message
 
 
-async def test_a_definition_that_never_stops_changing_is_a_refusal(world: World) -> None:
+async def test_a_crd_that_never_stops_changing_refuses_the_write(world: World) -> None:
     """After a bounded number of attempts the client is asked to come again."""
     await world.establish()
     world.storage.before_write(*[lambda: change_size(world)] * 8)

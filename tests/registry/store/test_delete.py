@@ -204,7 +204,7 @@ async def test_a_mark_is_stored_under_the_schema_that_it_was_worked_out_by(world
     assert (await world.client.get(TEAM, WIDGETS, "default", "one"))["spec"] == {"size": 1, "color": "red"}
 
 
-async def test_objects_can_be_deleted_while_their_definition_ends(world: World) -> None:
+async def test_objects_can_be_deleted_while_their_crd_terminates(world: World) -> None:
     """Of a custom resource that is on its way out, everything but new objects is served."""
     await world.establish()
     await world.create(widget("one", finalizers=["a.b/one"]), WIDGETS)

@@ -32,7 +32,7 @@ def admitting(world: World, **metadata: Any) -> None:
     world.registry.access.admission = AdmissionChain((Adding(),))
 
 
-async def test_what_admission_adds_is_nobodys(world: World) -> None:
+async def test_fields_that_admission_adds_have_no_owner(world: World) -> None:
     """As upstream: owners are noted before admission, of a create and of an update."""
     admitting(world)
     created = (await world.create(config_map("one"), manager=MANAGER)).obj

@@ -295,7 +295,7 @@ def test_every_list_is_a_scan_at_its_revision(history: list[list[Write | Read | 
     asyncio.run(run())
 
 
-async def test_lists_beside_many_writers_are_never_stale(shelf: Shelf) -> None:
+async def test_lists_among_many_writers_are_never_stale(shelf: Shelf) -> None:
     """Lists equal the store, with lists and writes that follow each other as fast as they can."""
     story = History(shelf)
     done = asyncio.Event()

@@ -66,7 +66,7 @@ async def test_without_a_version_the_latest_is_replaced(world: World, lock: str)
     )
 
 
-async def test_the_loser_of_two_locked_updates_is_told_so(world: World) -> None:
+async def test_the_later_of_two_locked_updates_fails(world: World) -> None:
     """An update with a lock that another one overtakes is a conflict, not a retry."""
     created = await world.create(config_map("one"))
     world.storage.before_write(lambda: world.update("one", data(a="first")))
@@ -250,7 +250,7 @@ async def test_put_creates_what_is_not_there_where_the_kind_allows(world: World)
         assert caught.value.code == 404
 
 
-async def test_a_definition_that_changes_in_the_middle_is_looked_up_again(world: World) -> None:
+async def test_a_crd_that_changes_in_the_middle_is_looked_up_again(world: World) -> None:
     """An object that was checked by the old schema is not stored under the new one."""
     await world.establish()
     created = await world.client.create(TEAM, WIDGETS, widget("one"))

@@ -33,8 +33,8 @@ SCHEMA = {
 }
 
 
-class Opinion(Strategy):
-    """Says what it is told to say, and counts how it is asked."""
+class GivenProblems(Strategy):
+    """Reports the given problems."""
 
     def __init__(self, *problems: FieldError, heavy: bool = False) -> None:
         self._problems = list(problems)
@@ -61,7 +61,7 @@ async def said(
     """The causes of a refusal, or the warnings of an acceptance."""
     schema = compile_schema(SCHEMA)
     subresources = table_of(status_entry(typed=typed))
-    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or Opinion(), typed=typed, subresources=subresources)
+    resource = replace(CONFIG_MAPS.resource, schema=schema, strategy=strategy or GivenProblems(), typed=typed, subresources=subresources)
     warnings: list[str] = []
     try:
         await check(resource, obj, old, warnings, **more)
@@ -77,19 +77,19 @@ async def test_rules_come_last_and_only_on_objects_of_the_right_types() -> None:
     skipped += "correct the existing errors to complete validation"
     assert await said(thing({"n": 1})) == [low, "spec: Invalid value: failed rule: self.n > 5"]
     assert await said(thing({})) == ["spec.n: Required value", skipped]
-    assert await said(thing({"n": 9}), strategy=Opinion(required("spec.m"))) == ["spec.m: Required value", skipped]
-    assert await said(thing({"n": 9}), strategy=Opinion(invalid("spec.m", 1, "no"))) == ["spec.m: Invalid value: 1: no"]
+    assert await said(thing({"n": 9}), strategy=GivenProblems(required("spec.m"))) == ["spec.m: Required value", skipped]
+    assert await said(thing({"n": 9}), strategy=GivenProblems(invalid("spec.m", 1, "no"))) == ["spec.m: Invalid value: 1: no"]
     assert await said(thing({"n": 9})) == ["said"]
 
 
 @pytest.mark.parametrize("heavy", [True, False])
 async def test_a_heavy_strategy_says_the_same(*, heavy: bool) -> None:
     """In a thread or not."""
-    assert await said(thing({"n": 9}), strategy=Opinion(invalid("a", 1, "no"), heavy=heavy)) == ["a: Invalid value: 1: no"]
-    assert await said(thing({"n": 9}), strategy=Opinion(heavy=heavy)) == ["said"]
+    assert await said(thing({"n": 9}), strategy=GivenProblems(invalid("a", 1, "no"), heavy=heavy)) == ["a: Invalid value: 1: no"]
+    assert await said(thing({"n": 9}), strategy=GivenProblems(heavy=heavy)) == ["said"]
 
 
-class Located(Opinion):
+class Located(GivenProblems):
     """Takes note of the threads that it is asked in."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ async def test_a_large_object_is_validated_in_a_thread(*, size: int, offloaded: 
         assert len(strategy.threads) == 1
 
 
-async def test_an_update_of_the_status_is_judged_by_the_schema_of_the_status() -> None:
+async def test_an_update_of_the_status_is_validated_by_the_schema_of_the_status() -> None:
     """Faults of the rest of the object do not count, except for CEL rules; an unchanged status may stay as it is."""
     old = thing({"n": 1}, status={"n": 9})
     problem = "status.n: Invalid value: 8: n in body should be less than or equal to 3"
@@ -130,7 +130,7 @@ async def test_an_update_of_the_status_is_judged_by_the_schema_of_the_status() -
     assert await said(thing({"n": 1}, status={"n": 3}), old) == [rule, "said"]
 
 
-async def test_a_built_in_object_is_not_judged_again_for_its_status() -> None:
+async def test_a_built_in_object_is_not_validated_again_for_its_status() -> None:
     """Where the specification is the stored one itself, however large; in another one faults are found."""
     old = thing({"n": 1}, status={"n": 2})
     rule = "spec: Invalid value: failed rule: self.n > 5"
