@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.egress.https import HttpsServer, Request, http, issue
+from tests.egress.webhook import write_kubeconfig
 
 
 def decide(spec: dict[str, Any]) -> dict[str, Any]:
@@ -35,17 +36,7 @@ async def serve(folder: Path) -> None:
 
     client = issue(folder, "kcp-py.test")
     async with HttpsServer(issue(folder, "127.0.0.1"), respond, client_authority=client.authority) as server:
-        cluster = {"server": f"{server.origin}/authorize", "certificate-authority-data": server.certificate.bundle}
-        user = {"client-certificate": str(client.chain_file), "client-key": str(client.chain_file)}
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "hook", "cluster": cluster}],
-            "users": [{"name": "server", "user": user}],
-            "contexts": [{"name": "hook", "context": {"cluster": "hook", "user": "server"}}],
-            "current-context": "hook",
-        }
-        (folder / "hook.kubeconfig").write_text(json.dumps(document))
+        write_kubeconfig(folder / "hook.kubeconfig", server, client=client)
         print("serving", flush=True)
         await asyncio.Event().wait()
 

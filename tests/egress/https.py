@@ -92,14 +92,14 @@ def http(status: int, body: bytes = b"", *headers: str) -> bytes:
 class HttpsServer:
     """The server. `respond` may be replaced at any time."""
 
-    def __init__(self, certificate: Certificate, respond: Respond, *, client_authority: bytes | None = None) -> None:
-        """Prepare. With an authority (PEM) clients need a certificate of it."""
+    def __init__(self, certificate: Certificate, respond: Respond, *, client_authority: bytes | None = None, port: int = 0) -> None:
+        """Prepare. With an authority (PEM) clients need a certificate of it. The port 0 is a free one."""
         self.certificate = certificate
         self._client_authority = client_authority
         self.respond = respond
         self.requests: list[Request] = []
         self.connections = 0
-        self.port = 0
+        self.port = port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,7 +113,7 @@ class HttpsServer:
         if self._client_authority is not None:
             context.load_verify_locations(cadata=self._client_authority.decode())
             context.verify_mode = ssl.CERT_REQUIRED
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context, limit=2**24)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, ssl=context, limit=2**24)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -133,7 +133,8 @@ class HttpsServer:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
                 headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-                request = Request(head[0].split(" ")[1], headers, await reader.readexactly(int(headers["content-length"])))
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                request = Request(head[0].split(" ")[1], headers, body)
                 self.requests.append(request)
                 response = await self.respond(request)
                 if not response:

@@ -49,17 +49,28 @@ class Hook:
 
     def kubeconfig(self, **user: str) -> Path:
         """Write the kubeconfig."""
-        if self._client is not None:
-            user |= {"client-certificate": str(self._client.chain_file), "client-key": str(self._client.chain_file)}
-        cluster = {"server": f"{self.server.origin}/authorize", "certificate-authority-data": self.server.certificate.bundle}
-        file = self._folder / "webhook.kubeconfig"
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "hook", "cluster": cluster}],
-            "users": [{"name": "server", "user": user}],
-            "contexts": [{"name": "hook", "context": {"cluster": "hook", "user": "server"}}],
-            "current-context": "hook",
-        }
-        file.write_text(yaml.safe_dump(document))
-        return file
+        return write_kubeconfig(self._folder / "webhook.kubeconfig", self.server, client=self._client, **user)
+
+
+def write_kubeconfig(file: Path, server: HttpsServer, *, client: Certificate | None = None, **user: str) -> Path:
+    """Write a kubeconfig that names a webhook.
+
+    Args:
+        file: the kubeconfig.
+        server: the running webhook.
+        client: the certificate that the webhook requires.
+        user: further fields of the user.
+    """
+    if client is not None:
+        user |= {"client-certificate": str(client.chain_file), "client-key": str(client.chain_file)}
+    cluster = {"server": f"{server.origin}/authorize", "certificate-authority-data": server.certificate.bundle}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hook", "cluster": cluster}],
+        "users": [{"name": "server", "user": user}],
+        "contexts": [{"name": "hook", "context": {"cluster": "hook", "user": "server"}}],
+        "current-context": "hook",
+    }
+    file.write_text(yaml.safe_dump(document))
+    return file

@@ -7,7 +7,6 @@ ends. The file `ca.pem` in the directory is its certificate authority.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ import orjson
 from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey, generate_key
 
-from tests.egress.https import Certificate, http, issue
+from tests.egress.https import Certificate, HttpsServer, Request, http, issue
 
 CLIENT = "kcp"
 ALICE = {"sub": "alice", "email": "alice@example.com", "groups": ["team-a", "developers"]}
@@ -60,14 +59,16 @@ class OIDCProvider:
         self.held.set()
         self.requests: list[str] = []
         self.authorizations: dict[str, str] = {}
-        self.port = port
         self._path = path
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = HttpsServer(certificate, self._respond, port=port)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
 
     @property
     def origin(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
+        return self._server.origin
 
     @property
     def issuer(self) -> str:
@@ -90,18 +91,11 @@ class OIDCProvider:
         return signed(present, key, algorithm, **({"kid": kid} if kid else {}))
 
     async def __aenter__(self) -> Self:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate.chain_file)
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, ssl=context)
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self._server.__aenter__()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.__aexit__(*exc_info)
 
     def key_set(self) -> dict[str, Any]:
         return {"keys": [{**key.as_dict(private=False), "alg": algorithm, "use": "sig"} for key, algorithm in self.keys.values()]}
@@ -127,29 +121,11 @@ class OIDCProvider:
         token = self.token(lifetime=lifetime, aud=form.get("client_id", [CLIENT])[0], **claims)
         return http(200, orjson.dumps({"id_token": token, "token_type": "Bearer", "expires_in": lifetime}))
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                path = head[0].split(" ")[1]
-                self.requests.append(path)
-                self.authorizations[path] = headers.get("authorization", "")
-                await self.held.wait()
-                answer = self._answer(path, body)
-                if not answer:
-                    return
-                writer.write(answer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
+    async def _respond(self, request: Request) -> bytes:
+        self.requests.append(request.target)
+        self.authorizations[request.target] = request.headers.get("authorization", "")
+        await self.held.wait()
+        return self._answer(request.target, request.body)
 
 
 async def _main(directory: Path) -> None:
