@@ -28,6 +28,7 @@ def wait(session: Session, holds: Callable[[int], bool]) -> None:
         assert time.monotonic() < end, count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 def test_a_cascade_goes_on_after_a_kill(new_server: Callable[..., ServerProcess], propagation: str) -> None:
     """What the server had not got to when it was killed goes after its next start; what has another owner stays."""

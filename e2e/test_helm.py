@@ -221,6 +221,7 @@ def release_of(secret: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @each_helm("install, upgrade, rollback, list, status, get, history, uninstall of config maps, secrets, roles, CRDs, CRs and hooks")
 def test_releases(helm: Callable[[str], Helm], chart: Callable[..., str], version: str) -> None:
     """A release goes through its life in one cluster, and one of the same name in another cluster is not touched by it."""

@@ -142,6 +142,7 @@ def test_inherited_roles(user: As) -> None:
     admin.run("delete", "clusterrole", "ships")
 
 
+@pytest.mark.slow
 def test_members_by_commands(user: As, users_server: ServerProcess) -> None:
     """An administrating group gets its cluster by one command; its members grant a role in one namespace, list and revoke it."""
 

@@ -51,6 +51,7 @@ def plain(output: str) -> list[str]:
     return [" ".join(TIME.sub("TIME", AGE.sub("AGE", line)).split()) for line in output.splitlines() if line.strip()]
 
 
+@pytest.mark.slow
 def test_tour(new_server: Callable[..., ServerProcess], kubectl_binary: str, tmp_path: Path):
     """The tour of the README produces the documented output in a shell."""
     server = new_server(root=tmp_path / ".kcp").start()

@@ -33,6 +33,7 @@ def kubeconfig(server: ServerProcess, token: str, path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binary", kubectl_binaries(), ids=lambda path: Path(path).parent.parent.name)
 def test_a_token_lives_as_long_as_its_account(server: ServerProcess, kubectl: Callable[..., Kubectl], tmp_path: Path, binary: str) -> None:
     """`create token` with its flags, the token in a kubeconfig without a path, and the end of it all with the account."""

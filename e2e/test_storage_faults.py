@@ -16,6 +16,8 @@ from tests.small_disk import fill, small_disk
 
 NewServer = Callable[..., ServerProcess]
 
+pytestmark = pytest.mark.slow
+
 
 _FAILING_SYNCS = """
 # Found by the interpreter at its start: syncs of the store fail as long as a file is there.

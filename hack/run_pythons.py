@@ -181,6 +181,9 @@ def run(python: Python, commands: Path, further: Sequence[str], *, whole: bool) 
         command += ["--cov", "--cov-report=", f"--cov-fail-under={FLOOR}"]
     environment = {**os.environ, "COVERAGE_CORE": "sysmon", "COVERAGE_FILE": str(ENVIRONMENTS / "coverage" / "data")}
     environment["PATH"] = f"{commands}{os.pathsep}{environment['PATH']}"
+    if not whole:
+        # pytest rewrites the assertions of each module for each Python, to show the values of one that fails; all tests show them.
+        command.append("--assert=plain")
     what = "all unit tests" if whole else "a part of the unit tests"
     print(f"Python {python.name}: {what}{', with coverage' if measured else ''}", flush=True)
     (ENVIRONMENTS / "coverage").mkdir(parents=True, exist_ok=True)

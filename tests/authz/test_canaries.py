@@ -25,7 +25,7 @@ from tests.server.handlers.conftest import Api, options
 pytestmark = pytest.mark.anyio
 
 TENANTS: Final = 30
-ATTACKS: Final = int(os.environ.get("KCP_PY_TEST_ATTACKS", "3000"))
+ATTACKS: Final = int(os.environ.get("KCP_PY_TEST_ATTACKS", "2000"))
 SEED: Final = 7
 AT_ONCE: Final = 30
 GRANTED: Final = frozenset((0, 1, 2))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fuzz import TARGETS
 from tests.fuzz.target import Target
 
-EXAMPLES = 60
+EXAMPLES = 40
 """For each target. Longer: `make fuzz`."""
 
 

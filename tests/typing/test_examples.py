@@ -25,6 +25,7 @@ async def test_each_example_runs(name: str) -> None:
     await importlib.import_module(f"tests.typing.{name}").main()
 
 
+@pytest.mark.slow
 def test_mypy_finds_the_mistakes_and_nothing_else() -> None:
     """It accepts the examples, with the types that they assert, and refuses each marked line of `refused.py` for the named reason."""
     pytest.importorskip("mypy", reason="mypy is not installed")
