@@ -28,6 +28,7 @@ annotation `kcp.io/cluster`, and therefore operators that do not use the wildcar
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import inspect
 from collections.abc import Mapping
@@ -51,6 +52,20 @@ REMEMBERED_OBJECTS: Final = 65_536
 _READS: Final = frozenset(("get", "head", "options"))
 
 _current: ContextVar[str | None] = ContextVar("kcp_py_cluster", default=None)
+
+
+def mark_deleted(event: dict[str, Any]) -> None:
+    """Mark the object of a `DELETED` event as deleted.
+
+    When a ClusterAccessGrant ends, the objects of its clusters are `DELETED`, although they still exist. Kopf stops the timers and
+    daemons of an object only if it has a `metadata.deletionTimestamp`. It calls no deletion handlers for `DELETED` events.
+
+    Args:
+        event: the event, changed in place. Other events are not changed.
+    """
+    if event.get("type") == "DELETED":
+        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        event["object"].setdefault("metadata", {}).setdefault("deletionTimestamp", now)
 
 
 class _Clusters:
@@ -200,9 +215,11 @@ def _install() -> Literal[True]:
 
     @functools.wraps(process)
     async def process_with_cluster(*args: Any, **kwargs: Any) -> Any:
-        metadata = kwargs["raw_event"]["object"].get("metadata", {})
+        event = kwargs["raw_event"]
+        metadata = event["object"].get("metadata", {})
         cluster = metadata.get("annotations", {}).get(CLUSTER_ANNOTATION)
         if cluster:
+            mark_deleted(event)
             # A task handles the events of one object, one after the other. Daemons, timers and threads inherit its context.
             _current.set(cluster)
             _clusters.remember(metadata.get("uid", ""), cluster)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -167,3 +168,14 @@ def test_remembered_clusters_are_bounded() -> None:
         clusters.remember(str(number), "team-a")
     assert clusters.of("0") is None
     assert clusters.of("1") == "team-a"
+
+
+def test_timers_of_lost_objects_stop() -> None:
+    """An object that goes out of sight is marked as deleted, which stops its timers and daemons. Objects of other events are not."""
+    for kind, marked in (("ADDED", False), ("MODIFIED", False), (None, False), ("DELETED", True)):
+        event: dict[str, Any] = {"type": kind, "object": {"metadata": {"name": "orders"}}}
+        multicluster.mark_deleted(event)
+        assert ("deletionTimestamp" in event["object"]["metadata"]) is marked
+    deleted: dict[str, Any] = {"type": "DELETED", "object": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}}
+    multicluster.mark_deleted(deleted)
+    assert deleted["object"]["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:00Z"
