@@ -23,6 +23,7 @@ from kcp_py.authn.tokens import Audiences, AuthenticatedToken, TokenRefusedError
 from kcp_py.authn.vouched import UnplacedUserError, user_in
 from kcp_py.authn.webhook.review import TokenStatus, cluster_text, parse_status, review_body
 from kcp_py.egress.endpoint import CallError
+from kcp_py.egress.operatorwebhook import CallTimeoutError
 from kcp_py.egress.repeating import Webhook, ask
 from kcp_py.logicalcluster import ClusterSelection
 
@@ -37,6 +38,9 @@ _LEAST_BYTES: Final = 2048
 """What a user counts at least, so that 8,192 are kept at most."""
 _UNKNOWN: Final = 8192
 """Tokens of no user that are kept. They have a bound of their own: callers make them up, and must not displace users."""
+MOST_TIMEOUTS: Final = 8
+"""After so many lookups in a row that took too long, one is made at a time, until one is answered. Others fail at once: running watches of
+all clusters are checked by a few workers, which a webhook that hangs must not hold up."""
 _REPORT_SECONDS: Final = 10.0
 """Failures are logged at this interval."""
 
@@ -87,6 +91,9 @@ class WebhookTokens:
         self._unknown: LRU[bytes, _Answer] = LRU(_UNKNOWN)
         self._lookups: dict[bytes, asyncio.Task[_Answer]] = {}
         self._report_after = -math.inf
+        self._timeouts = 0
+        """Lookups in a row that took too long."""
+        self._is_probing = False
 
     async def aclose(self) -> None:
         """End all lookups and close the connections."""
@@ -131,14 +138,10 @@ class WebhookTokens:
             text = token.decode()
         except UnicodeDecodeError:
             return _Answer(None, -math.inf, 0)
-        body = review_body(text, audiences, cluster, self._version)
         try:
-            async with asyncio.timeout(LOOKUP_SECONDS):
-                status = await ask(
-                    self._webhook, body, lambda found: parse_status(found, self._version), clock=self._clock, sleep=self._sleep
-                )
-        except (CallError, InvalidAnswerError, TimeoutError) as error:
-            self._report(str(error) or f"no answer in {LOOKUP_SECONDS:g} s")
+            status = await self._ask(review_body(text, audiences, cluster, self._version))
+        except (CallError, InvalidAnswerError) as error:
+            self._report(str(error))
             return _Answer(None, -math.inf, 0, TokenUnverifiedError(FAILED))
         answer = self._meaning(status, cluster, audiences)
         if self._kept_seconds and answer.refusal is None:
@@ -146,6 +149,34 @@ class WebhookTokens:
             self._unknown.pop(key)
             (self._unknown if answer.token is None else self._known).set(key, answer)
         return answer
+
+    async def _ask(self, body: bytes) -> TokenStatus:
+        """The answer of the webhook.
+
+        Raises:
+            CallError: there is none.
+            InvalidAnswerError: it is not a review.
+        """
+        is_probe = self._timeouts >= MOST_TIMEOUTS
+        if is_probe and self._is_probing:
+            raise CallTimeoutError("the webhook does not answer, and is asked about one token at a time")
+        self._is_probing = is_probe
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                status = await ask(
+                    self._webhook, body, lambda found: parse_status(found, self._version), clock=self._clock, sleep=self._sleep
+                )
+        except (TimeoutError, CallTimeoutError) as error:
+            self._timeouts += 1
+            raise CallTimeoutError(str(error) or f"no answer in {LOOKUP_SECONDS:g} s") from None
+        except (CallError, InvalidAnswerError):
+            self._timeouts = 0
+            raise
+        finally:
+            if is_probe:
+                self._is_probing = False
+        self._timeouts = 0
+        return status
 
     def _meaning(self, status: TokenStatus, cluster: ClusterSelection, audiences: Audiences) -> _Answer:
         unknown = _Answer(None, self._clock() + self._kept_seconds, 0)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kcp_py.authn.tokens import AuthenticatedToken, TokenRefusedError, TokenUnverifiedError
-from kcp_py.authn.webhook.authenticator import FAILED, WebhookTokens
-from kcp_py.egress.operatorwebhook import WebhookAnswer
+from kcp_py.authn.webhook.authenticator import FAILED, MOST_TIMEOUTS, WebhookTokens
+from kcp_py.egress.operatorwebhook import CallTimeoutError, WebhookAnswer
 from kcp_py.kubeconfig.webhook import open_webhook
 from kcp_py.logicalcluster import WILDCARD, ClusterSelection, Name
 from kcp_py.request.user import UserInfo
@@ -274,6 +274,66 @@ async def test_accounts_of_other_clusters(hook: Hook) -> None:
     hook.answer = known(account, "system:serviceaccounts")
     assert await ask(tokens, b"of another control plane") is None
     await tokens.aclose()
+
+
+class Hanging:
+    """A webhook in memory that does not answer in time, and holds calls while it is asked to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = False
+        self.gate: asyncio.Event | None = None
+
+    async def post(self, body: bytes) -> WebhookAnswer:
+        del body
+        self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if not self.answers:
+            raise CallTimeoutError("context deadline exceeded")
+        return WebhookAnswer(200, known().partition(b"\r\n\r\n")[2], retry_after=False)
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def refused(tokens: WebhookTokens, token: bytes) -> None:
+    with pytest.raises(TokenUnverifiedError, match=f"^{FAILED}$"):
+        await ask(tokens, token)
+
+
+async def test_a_webhook_that_hangs_is_asked_once_at_a_time() -> None:
+    """After some lookups without an answer others fail at once, while one is under way. The first answer ends that."""
+    webhook = Hanging()
+    tokens = WebhookTokens(webhook, "v1", audiences=SERVER, kept_seconds=120)
+    for number in range(MOST_TIMEOUTS):
+        await refused(tokens, b"%d" % number)
+    assert webhook.asked == MOST_TIMEOUTS
+    webhook.gate = asyncio.Event()
+    probe = asyncio.ensure_future(ask(tokens, b"probe"))
+    async with asyncio.timeout(30):
+        while webhook.asked == MOST_TIMEOUTS:
+            await asyncio.sleep(0.005)
+        for number in range(100):
+            await refused(tokens, b"other %d" % number)
+    assert webhook.asked == MOST_TIMEOUTS + 1
+    webhook.answers = True
+    webhook.gate.set()
+    assert await probe == ALICE
+    users = await asyncio.gather(*(ask(tokens, b"later %d" % number) for number in range(20)))
+    assert users == [ALICE] * 20
+    assert webhook.asked == MOST_TIMEOUTS + 21
+
+
+async def test_a_probe_that_fails_is_followed_by_another() -> None:
+    """A webhook that still hangs is asked about the next token."""
+    webhook = Hanging()
+    tokens = WebhookTokens(webhook, "v1", audiences=SERVER, kept_seconds=120)
+    for number in range(MOST_TIMEOUTS + 5):
+        await refused(tokens, b"%d" % number)
+    assert webhook.asked == MOST_TIMEOUTS + 5
+    webhook.answers = True
+    assert await ask(tokens, b"later") == ALICE
 
 
 class AnyToken:
