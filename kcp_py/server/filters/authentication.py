@@ -16,7 +16,9 @@ from kcp_py.server.exchange import PEER_CERTIFICATE, PROXY_CERTIFICATE, Exchange
 from kcp_py.server.websocket import WebSocket
 
 _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))
-_SECURITY_HEADERS: Final = frozenset((b"authorization", b"cookie", b"audit-id", b"x-kubernetes-cluster"))
+_SECURITY_HEADERS: Final = frozenset(
+    (b"authorization", b"cookie", b"audit-id", b"x-kubernetes-cluster", b"host", b"sec-websocket-protocol")
+)
 _SECURITY_PREFIXES: Final = (b"impersonate-", b"x-remote-", b"x-forwarded-")
 
 

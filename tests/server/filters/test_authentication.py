@@ -82,6 +82,8 @@ async def test_authorization_twice(ask, probe, chain, second):
         " audit-id ",
         "X-Kubernetes-Cluster",
         "X-Tenant",
+        "Upgrade, Sec-WebSocket-Protocol",
+        "Host",
     ],
 )
 async def test_connection_names_identity(ask, probe, chain, value):
