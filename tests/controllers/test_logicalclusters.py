@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.meta.timestamps import format_time
+from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
+from kcp_py.apis.kcp.logicalclusters import delete_after
 from kcp_py.controllers import start_controllers
 from kcp_py.controllers.logicalclusters import LONGEST_WAIT_SECONDS, LogicalClusterController
 from kcp_py.controllers.runtime.controller import Later
@@ -202,12 +203,19 @@ async def test_a_restart_goes_on_with_the_deletion() -> None:
         assert len(await registry.keys("team-b")) == 2
 
 
+async def end_of(registry: Registry) -> float:
+    """When the cluster is to be deleted."""
+    after = delete_after(await registry.client.get(TEAM, LOGICAL_CLUSTERS, "", "cluster"))
+    assert after is not None
+    return parse_time(after)
+
+
 async def test_the_grace_period_is_waited_for(registry: Registry) -> None:
     """Before its end nothing of the content goes and the clock is looked at again; at its end everything goes."""
     uid = (await fill(registry, TEAM))["metadata"]["uid"]
     await registry.client.delete(TEAM, LOGICAL_CLUSTERS, "", "cluster", grace=3600)
     keys = await registry.keys("team-a")
-    clock = time.time()
+    clock = await end_of(registry) - 3600
     controller = LogicalClusterController(registry.client, registry.tap, now=lambda: format_time(clock), monotonic=lambda: clock)
     key = Key(TEAM, "", "cluster")
     assert await controller.reconcile(key) == Later(LONGEST_WAIT_SECONDS)
@@ -230,7 +238,7 @@ async def test_a_clock_that_is_set_does_not_change_the_grace_period(registry: Re
     keys = await registry.keys("team-a")
     passed = 0.0
     set_by = 0.0
-    start = time.time()
+    start = await end_of(registry) - 500
     controller = LogicalClusterController(
         registry.client, registry.tap, now=lambda: format_time(start + passed + set_by), monotonic=lambda: passed
     )

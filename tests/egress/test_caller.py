@@ -12,6 +12,7 @@ import pytest
 
 from kcp_py.egress import Answer, Caller, CallError, Endpoint, Networks, Service
 from tests.egress.https import Certificate, HttpsServer, Request, http, issue
+from tests.ports import reserve_port
 
 pytestmark = pytest.mark.anyio
 
@@ -143,8 +144,7 @@ async def test_a_server_that_does_not_answer_is_left(certificate: Certificate) -
 
 async def test_who_does_not_listen_is_named_as_upstream_names_it(certificate: Certificate) -> None:
     """Calls of a closed port, a server without TLS, an unknown name and an invalid URL fail."""
-    async with HttpsServer(certificate, fine) as server:
-        gone = endpoint(server)
+    gone = Endpoint(f"https://127.0.0.1:{reserve_port()}/convert", certificate.authority)
     plain = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = plain.sockets[0].getsockname()[1]
     async with plain, calling() as caller:
