@@ -181,12 +181,15 @@ async def test_stalled_connection_is_given_up(start_etcd, open_storage, start_pr
     server = start_etcd(arguments=("--grpc-keepalive-min-time", "100ms"))
     await server.wait()
     proxy, spare = await start_proxy(server), await start_proxy(server)
+    # The store must not have chosen the other address before the first one stalls.
+    spare.refuse()
     storage = await open_storage(proxy.url, spare.url, request_timeout=2, keepalive_time=0.2, keepalive_timeout=2)
     async with aclosing(storage.watch("/", start_revision=2)) as watch:
         first = await storage.transact([], [Put("/a", b"1")])
         while not (batch := await anext(watch)).events:
             pass
         assert batch.revision == first
+        spare.resume()
         proxy.stall()
         with pytest.raises(UnknownOutcomeError):
             await storage.transact([], [Put("/a", b"lost")])
