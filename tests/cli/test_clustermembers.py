@@ -277,7 +277,7 @@ def test_subjects_of_flags():
     ("words", "found"),
     [
         (["grant", "root", "--role", ""], ["admin", "cluster-admin", "edit", "view"]),
-        (["grant", "root", "--role", "system:kcp"], [ACCESS]),
+        (["grant", "root", "--role", "system:kcp"], ["system:kcp:cluster-operator", ACCESS]),
         (["revoke", "root", "--namespace", "kube-s"], ["kube-system"]),
         (["grant", "--role", "vi"], []),
     ],
