@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -120,8 +119,6 @@ class Keyring:
 
     async def run(self) -> None:
         """Rotate when it is due, and read the keys again where changes may have been missed, until cancelled."""
-        # Imported here, before the first token: the library takes some 50 ms, which the event loop does not have.
-        await asyncio.to_thread(import_module, "kcp_py.authn.serviceaccount.keys")
         while True:
             self._missed.clear()
             await self.reload()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,32 +20,6 @@ pytestmark = pytest.mark.anyio
 KEY = "/registry/.kcp-py/service-account-keys"
 DAY = 86400.0
 MONTH = Settings(max_age=30 * DAY)
-
-
-IMPORTING = """
-import asyncio, sys, threading
-from kcp_py.authn.serviceaccount.keyring import Keyring, Settings
-from kcp_py.storage.opening import open_storage
-
-class Finder:
-    def find_spec(self, name, path, target=None):
-        if name == "joserfc":
-            print(threading.current_thread() is threading.main_thread())
-            loop.call_soon_threadsafe(running.cancel)
-
-async def main():
-    global loop, running
-    loop = asyncio.get_running_loop()
-    async with open_storage("memory") as storage:
-        keyring = Keyring(storage, "/key", lambda: 0.0, settings=Settings())
-        await keyring.start()
-        running = asyncio.create_task(keyring.run())
-        await asyncio.wait([running])
-
-sys.meta_path.insert(0, Finder())
-asyncio.run(main())
-"""
-"""Prints whether the library is imported in the main thread, which runs the event loop."""
 
 
 class Clock:
@@ -231,12 +203,6 @@ async def test_servers_follow_the_store(storage: Storage, clock: Clock) -> None:
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-def test_the_library_is_not_imported_on_the_event_loop() -> None:
-    """A server imports the library for tokens in a thread, before the first token."""
-    done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout == "False\n"
 
 
 async def test_missed_changes_are_read(storage: Storage, clock: Clock) -> None:
