@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from e2e.conftest import ServerProcess
 from e2e.informer import configmap
 from e2e.pair import Etcd
+from kcp_py.controllers.names import CONTROLLERS
 from kcp_py.telemetry.events import LOG_EVENTS
 
 SECONDS = 60
@@ -115,9 +116,7 @@ def test_metrics_of_a_server(new_server: Callable[..., ServerProcess]) -> None:
     assert {one.labels["verb"]: one.value for one in found["apiserver_longrunning_requests"]} == {"WATCH": 0}
     assert found["apiserver_storage_size_bytes"][0].value > 0
     assert found["kcp_storage_wal_bytes"][0].value >= 0
-    names = {"clusterroles", "csrcleaner", "csrsigning", "definitions", "garbagecollector", "logicalclusters", "namespaces", "tokensecrets"}
-    names.add("legacy-service-account-token-cleaner")
-    assert {one.labels["name"] for one in found["workqueue_depth"]} == names
+    assert {one.labels["name"] for one in found["workqueue_depth"]} == set(CONTROLLERS)
     assert {one.labels["file"] for one in found["kcp_certificate_expiration_timestamp_seconds"]} == {"apiserver.crt", "ca.crt"}
     assert found["kcp_logical_clusters"][0].value >= 1
     assert found["kcp_event_loop_lag_seconds_count"][0].value > 0

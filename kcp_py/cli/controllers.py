@@ -22,7 +22,7 @@ SETTINGS = (
     cls=SettingsCommand,
     epilog="\b\nExamples:\n  kcp-py start --controllers=-*                                  a server without controllers\n"
     "  kcp-py controllers --kubeconfig .kcp/admin.kubeconfig          its controllers\n"
-    "  kcp-py controllers --controllers=*,-garbagecollector\n\n"
+    "  kcp-py controllers --controllers=*,-garbage-collector-controller\n\n"
     "Of several such processes, and of servers that elect a leader, one runs the controllers; the others wait for its end.\n\n"
     "Exit codes: 0 stopped in order; 1 the kubeconfig or the address of metrics cannot be used; 2 a setting is wrong.",
 )

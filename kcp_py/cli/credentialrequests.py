@@ -114,7 +114,7 @@ def _signed(server: RemoteServer, path: str, patience: float) -> bytes:
             if condition.get("type") in {"Failed", "Denied"}:
                 raise CommandError(f"the certificate was refused: {condition.get('message') or condition.get('reason')}")
         if time.monotonic() > give_up:
-            raise CommandError(f"no certificate after {patience:g}s: is the controller csrsigning of the server running?")
+            raise CommandError(f"no certificate after {patience:g}s: is the certificatesigningrequest-signing-controller running?")
         time.sleep(pause)
         pause = min(pause * 2, SLOWEST_POLL)
 
@@ -123,7 +123,7 @@ def _delete(server: RemoteServer, path: str) -> None:
     try:
         server.request("DELETE", path)
     except RemoteError as error:
-        if error.status not in {403, 404}:  # the controller csrcleaner deletes it later
+        if error.status not in {403, 404}:  # the certificatesigningrequest-cleaner-controller deletes it later
             raise
 
 

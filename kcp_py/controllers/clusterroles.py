@@ -1,4 +1,4 @@
-"""Controller `clusterroles`: composes ClusterRoles that have an aggregation rule from those that it selects.
+"""Controller `clusterrole-aggregation-controller`: composes ClusterRoles that have an aggregation rule from those that it selects.
 
 Source: kubernetes `pkg/controller/clusterroleaggregation`. The roles that a cluster inherits are composed already: only clusters with roles
 of their own have anything to do here.
@@ -16,6 +16,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.selectors import label_selector_of
 from kcp_py.apis.rbac.policy import GROUP
 from kcp_py.client import Client, ObjectChange
+from kcp_py.controllers.names import CLUSTER_ROLE_AGGREGATION
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
 
@@ -28,7 +29,7 @@ _CONCERNED: Final = (b'"labels":', b'"aggregationRule":')
 class ClusterRoleController:
     """Composes all roles of a cluster whenever one of them changes."""
 
-    name = "clusterroles"
+    name = CLUSTER_ROLE_AGGREGATION
     per_cluster = 1
 
     def __init__(self, client: Client) -> None:

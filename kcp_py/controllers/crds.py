@@ -1,4 +1,4 @@
-"""Controller `definitions`: gives CustomResourceDefinitions their names, and deletes their objects when they go.
+"""Controller `customresourcedefinition-controller`: gives CustomResourceDefinitions their names, and deletes their objects when they go.
 
 Source: k8s.io/apiextensions-apiserver `pkg/controller/status` (names), `establish`, `finalizer`, `apiapproval` and
 `nonstructuralschema` of the same folder.
@@ -18,6 +18,7 @@ from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers import objects
 from kcp_py.controllers.content import delete_instances
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP
+from kcp_py.controllers.names import CUSTOM_RESOURCE_DEFINITION
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
@@ -32,7 +33,7 @@ _OBSERVED: Final = b'"observedGeneration":'
 class CRDController:
     """Handles the CRDs of a cluster one by one: two CRDs that request the same name never both get it."""
 
-    name = "definitions"
+    name = CUSTOM_RESOURCE_DEFINITION
     resource = CRDS
     per_cluster = 1
 

@@ -1,4 +1,4 @@
-"""Controller `legacy-service-account-token-cleaner`: unused tokens of secrets that accounts name are marked as invalid, and deleted later.
+"""Controller `legacy-serviceaccount-token-cleaner-controller`: unused tokens of secrets that accounts name are marked and later deleted.
 
 Kubernetes made such a secret for each account until 1.24; here they come from other clusters, with their accounts. Secrets that users made
 themselves are not named by an account, and are never touched.
@@ -28,6 +28,7 @@ from kcp_py.apis.core.tokensecrets import (
     seconds_of_day,
 )
 from kcp_py.client import Client, ObjectFilter
+from kcp_py.controllers.names import LEGACY_CLEANER
 from kcp_py.controllers.objects import find
 from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import Key
@@ -51,7 +52,7 @@ class LegacyTokenCleaner:
     A cluster with such a secret has a ConfigMap with the day since when uses are recorded. Nothing is marked within a period after it.
     """
 
-    name = "legacy-service-account-token-cleaner"
+    name = LEGACY_CLEANER
     per_cluster = 1
 
     def __init__(self, client: Client, *, period: float = YEAR_SECONDS, clock: Callable[[], float] = time.time) -> None:

@@ -1,4 +1,4 @@
-"""Controller `logicalclusters`: a logical cluster that is deleted takes everything in it along.
+"""Controller `logicalcluster-controller`: a logical cluster that is deleted takes everything in it along.
 
 Source: kcp `pkg/reconciler/core/logicalclusterdeletion`: phase Deleting, condition WorkspaceContentDeleted, the finalizer
 `core.kcp.io/logicalcluster-deletion`.
@@ -15,6 +15,7 @@ from kcp_py.apis.kcp.logicalclusters import DELETE_AFTER_ANNOTATION, DELETION_FI
 from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.content import delete_cluster_content
 from kcp_py.controllers.deletion import DELETION_TIMESTAMP, DeletionController, finalizers_remain
+from kcp_py.controllers.names import LOGICAL_CLUSTER_CONTROLLER
 from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.deadlines import Deadlines
 from kcp_py.controllers.runtime.queue import Key
@@ -35,7 +36,7 @@ class LogicalClusterController(DeletionController):
     A clock that is set while the server runs neither shortens nor prolongs a grace period.
     """
 
-    name = "logicalclusters"
+    name = LOGICAL_CLUSTER_CONTROLLER
     resource = LOGICAL_CLUSTER
     per_cluster = 1
     wanted = ObjectFilter(contains=((_DELETE_AFTER,), (DELETION_TIMESTAMP,)))

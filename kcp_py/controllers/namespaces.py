@@ -1,4 +1,4 @@
-"""Controller `namespaces`: a namespace that is deleted takes the objects in it along.
+"""Controller `namespace-controller`: a namespace that is deleted takes the objects in it along.
 
 Source: kubernetes `pkg/controller/namespace/deletion` (`namespaced_resources_deleter.go`, `status_condition_utils.go`).
 """
@@ -15,6 +15,7 @@ from kcp_py.apis.core.namespaces import FINALIZER
 from kcp_py.client import Client, ObjectChange, Tap
 from kcp_py.controllers.content import Content, delete_namespace_content
 from kcp_py.controllers.deletion import DeletionController, finalizers_remain
+from kcp_py.controllers.names import NAMESPACE
 from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.deadlines import Deadlines
 from kcp_py.controllers.runtime.queue import Key
@@ -36,7 +37,7 @@ class NamespaceController(DeletionController):
     counts from `deletionTimestamp`, so that it does not begin again with the process. A clock that is set neither shortens nor prolongs it.
     """
 
-    name = "namespaces"
+    name = NAMESPACE
     resource = NAMESPACES
     per_cluster = 4
 

@@ -1,4 +1,6 @@
-"""Controllers `csrsigning` and `csrcleaner`: approved CertificateSigningRequests get their certificates, and old ones are deleted.
+"""The controllers that sign approved CertificateSigningRequests and that delete old ones.
+
+They are `certificatesigningrequest-signing-controller` and `certificatesigningrequest-cleaner-controller`.
 
 Source: kubernetes `pkg/controller/certificates/{signer,cleaner}`. The signers of kubelets and the controller that approves their requests
 do not exist here: there are no nodes.
@@ -23,6 +25,7 @@ from kcp_py.apis.certificates.signing import AuthorityError, SigningAuthority, k
 from kcp_py.apis.certificates.subjects import signing_problem
 from kcp_py.apis.certificates.validation import APPROVED, CLIENT_SIGNER, DENIED, FAILED, conditions_of, has_condition
 from kcp_py.client import Client, ObjectFilter
+from kcp_py.controllers.names import SIGNING, SIGNING_REQUEST_CLEANER
 from kcp_py.controllers.objects import find
 from kcp_py.controllers.runtime.controller import ControllerSource, Later, own_key
 from kcp_py.controllers.runtime.queue import Key
@@ -56,7 +59,7 @@ class AuthorityFiles:
 class SigningController:
     """Signs approved requests for `kubernetes.io/kube-apiserver-client` with the authority of the server, each for its cluster alone."""
 
-    name = "csrsigning"
+    name = SIGNING
     per_cluster = 1
 
     def __init__(
@@ -120,7 +123,7 @@ class SigningController:
 class SigningRequestCleaner:
     """Deletes requests that were answered an hour ago, and those that nothing has answered for a day."""
 
-    name = "csrcleaner"
+    name = SIGNING_REQUEST_CLEANER
     per_cluster = 1
 
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.time) -> None:

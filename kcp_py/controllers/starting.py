@@ -1,11 +1,10 @@
-"""Which controllers there are, which of them run, and starting them."""
+"""Starting the controllers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final
 
 from kcp_py.aio import Supervisor
 from kcp_py.aio.cooperative import Throttle
@@ -17,6 +16,7 @@ from kcp_py.controllers.crds import CRDController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.legacytokens import YEAR_SECONDS, LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
+from kcp_py.controllers.names import ALIASES, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
@@ -26,42 +26,6 @@ from kcp_py.controllers.signingrequests import SigningController, SigningRequest
 from kcp_py.controllers.tokensecrets import TokenSecretController
 from kcp_py.options import Options
 from kcp_py.request.user import controller_user
-
-CONTROLLERS: Final = (
-    ClusterRoleController.name,
-    CRDController.name,
-    GarbageCollector.name,
-    LegacyTokenCleaner.name,
-    LogicalClusterController.name,
-    NamespaceController.name,
-    SigningController.name,
-    SigningRequestCleaner.name,
-    TokenSecretController.name,
-)
-"""The names of all controllers; all are on by default."""
-
-
-def is_enabled(name: str, selection: Collection[str]) -> bool:
-    """Whether a controller runs: `*` stands for all, `foo` runs foo, `-foo` does not (kube-controller-manager's `--controllers`)."""
-    if f"-{name}" in selection:
-        return False
-    return name in selection or "*" in selection
-
-
-def check_selection(selection: Collection[str], additional: Iterable[str] = ()) -> None:
-    """Check that a selection names nothing but controllers.
-
-    Args:
-        selection: see `is_enabled`.
-        additional: names of controllers in addition to those of the server.
-
-    Raises:
-        ValueError: it does.
-    """
-    names = (*CONTROLLERS, *additional)
-    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *names})
-    if unknown:
-        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(names)}")
 
 
 def is_elected(options: Options) -> bool:
@@ -113,14 +77,14 @@ def start_controllers(
     controllers: list[Controller] = [
         ClusterRoleController(client.acting_as(controller_user("clusterrole-aggregation-controller"))),
         CRDController(client, tap, now=now),
-        LegacyTokenCleaner(client.acting_as(controller_user(LegacyTokenCleaner.name)), period=token_period, clock=clock),
+        LegacyTokenCleaner(client.acting_as(controller_user("legacy-service-account-token-cleaner")), period=token_period, clock=clock),
         LogicalClusterController(client, tap, now=now),
         NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
         SigningRequestCleaner(client.acting_as(controller_user("certificate-controller")), clock=clock),
         TokenSecretController(client.acting_as(controller_user(CONTROLLER))),
         *own,
     ]
-    names = [GarbageCollector.name, *(controller.name for controller in controllers)]
+    names = [*ALIASES, GarbageCollector.name, *(controller.name for controller in controllers)]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two controllers are named {min(repeated)}")
     loops = [

@@ -1,4 +1,4 @@
-"""Controller `tokensecrets`: secrets that ask for the token of a service account get it, and go with the account.
+"""Controller `serviceaccount-token-controller`: secrets that ask for the token of a service account get it, and go with the account.
 
 An account that names a secret in its list `secrets` loses the reference when the secret is deleted.
 
@@ -19,6 +19,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apis.core.namespaceobjects import ROOT_CA, ROOT_CA_KEY
 from kcp_py.apis.core.tokensecrets import ACCOUNT_NAME, ACCOUNT_UID, NAMESPACE_KEY, TOKEN_KEY, TYPE
 from kcp_py.client import Client, ObjectChange, ObjectFilter
+from kcp_py.controllers.names import SERVICE_ACCOUNT_SECRETS
 from kcp_py.controllers.objects import find
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.queue import Key
@@ -34,7 +35,7 @@ _TYPE: Final = orjson.dumps(TYPE)
 class TokenSecretController:
     """Fills and deletes the secrets with tokens. It remembers which namespaces have any, so that other accounts cost nothing."""
 
-    name = "tokensecrets"
+    name = SERVICE_ACCOUNT_SECRETS
     per_cluster = 4
 
     def __init__(self, client: Client) -> None:

@@ -43,7 +43,10 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
     users = tmp_path / "users.csv"
     users.write_text("".join(f"{user},{user},{user},users\n" for user in ("grantee", *(f"keeper-{number}" for number in range(TENANTS)))))
     settings = dataclasses.replace(
-        options(tmp_path, token_auth_file=users), external_hostname=HOST, cluster_hostnames=True, controllers=("*", "-garbagecollector")
+        options(tmp_path, token_auth_file=users),
+        external_hostname=HOST,
+        cluster_hostnames=True,
+        controllers=("*", "-garbage-collector-controller"),
     )
     async with (
         ControlPlane(settings) as control_plane,

@@ -243,7 +243,7 @@ def test_a_signer_that_does_not_answer(tmp_path_factory):
     with (
         running_server(tmp_path_factory, "-m", "kcp_py", settings=settings) as kubeconfig,
         RemoteServer(load_context(str(kubeconfig), None)) as server,
-        pytest.raises(CommandError, match="no certificate after 0s: is the controller csrsigning of the server running"),
+        pytest.raises(CommandError, match="no certificate after 0s: is the certificatesigningrequest-signing-controller running"),
     ):
         client_certificate(server, "root", "bob", groups=[], seconds=600, patience=0)
 

@@ -19,7 +19,10 @@ def test_the_help_has_the_settings_that_count(capsys: pytest.CaptureFixture[str]
 def test_an_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """With the known names, before the kubeconfig is read."""
     assert run(["controllers", "--controllers", "*,-namspaces", "--kubeconfig", "/nonexistent"]) == 2
-    assert "error: --controllers: unknown controllers: namspaces; there are clusterroles, definitions, " in capsys.readouterr().err
+    assert (
+        "error: --controllers: unknown controllers: namspaces; there are certificatesigningrequest-cleaner-controller, "
+        in capsys.readouterr().err
+    )
 
 
 def test_a_kubeconfig_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:

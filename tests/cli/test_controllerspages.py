@@ -55,7 +55,7 @@ async def test_controllers_without_a_server(*, elected: bool, leads: float) -> N
     assert "[-]informer-sync failed: reason withheld\n" in answers["/readyz"].text
     assert ("[+]leaderElection ok\n" in answers["/readyz"].text) is elected
     assert f'leader_election_master_status{{name="kcp-py-controllers"}} {leads}\n' in answers["/metrics"].text
-    assert 'workqueue_depth{name="namespaces"}' in answers["/metrics"].text
+    assert 'workqueue_depth{name="namespace-controller"}' in answers["/metrics"].text
     assert "process_resident_memory_bytes" in answers["/metrics"].text
     assert stopping.status_code == 500
 

@@ -44,6 +44,10 @@ class Greeter:
 
 
 class Impostor(Greeter):
+    name = "namespace-controller"
+
+
+class FormerImpostor(Greeter):
     name = "namespaces"
 
 
@@ -96,11 +100,12 @@ async def test_a_controller_runs_under_election() -> None:
 @pytest.mark.parametrize(
     ("options", "controllers", "message"),
     [
-        (Options(storage="memory"), [Impostor], "two controllers are named namespaces"),
+        (Options(storage="memory"), [Impostor], "two controllers are named namespace-controller"),
+        (Options(storage="memory"), [FormerImpostor], "two controllers are named namespaces"),
         (Options(storage="memory"), [Greeter, Greeter], "two controllers are named greeter"),
         (Options(storage="memory", controllers=("*", "-greter")), [Greeter], "unknown controllers: greter; there are .*, greeter"),
     ],
-    ids=["name of the server", "same name", "unknown name"],
+    ids=["name of the server", "alias of the server", "same name", "unknown name"],
 )
 async def test_names_are_checked(options: Options, controllers: list[type[Greeter]], message: str) -> None:
     """When the context is entered."""

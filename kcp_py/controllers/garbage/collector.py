@@ -21,6 +21,7 @@ from kcp_py.controllers.garbage.graphs import Graphs
 from kcp_py.controllers.garbage.owners import InvalidOwnerError, OwnerLookup, UnresolvedOwnerError
 from kcp_py.controllers.garbage.ownership import CONCERNING, FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, read_facts
 from kcp_py.controllers.garbage.reporting import report_invalid_owner
+from kcp_py.controllers.names import GARBAGE_COLLECTOR
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.logicalcluster import Name
 
@@ -44,7 +45,7 @@ _CONCERNED: Final = ObjectFilter(contains=CONCERNING, ignored=_IGNORED, always=f
 class GarbageCollector:
     """The garbage collector of all clusters, for a `ReconcileLoop` that is given its queue and `follow`."""
 
-    name = "garbagecollector"
+    name = GARBAGE_COLLECTOR
     per_cluster = 8
 
     def __init__(

@@ -254,7 +254,7 @@ async def test_other_clusters_are_not_touched(registry: Registry) -> None:
 async def test_nothing_is_collected_where_the_collector_is_off() -> None:
     """Without the collector, dependents stay and the finalizers of deletions that wait for it as well."""
     async with open_registry(MemoryStorage()) as registry:
-        start_controllers(registry.supervisor, registry.client, registry.tap, ("*", "-garbagecollector"))
+        start_controllers(registry.supervisor, registry.client, registry.tap, ("*", "-garbage-collector-controller"))
         await add(registry, TEAM, "child", reference(await add(registry, TEAM, "gone")))
         await registry.client.delete(TEAM, CONFIG_MAPS, "default", "gone")
         await add(registry, TEAM, "waits")
@@ -322,7 +322,7 @@ async def test_graphs_that_were_thrown_away_are_missed_by_nobody() -> None:
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 async def test_two_collectors_do_no_more_than_one(registry: Registry, propagation: str) -> None:
     """Every server on a store has one: what both begin is done once."""
-    start_controllers(registry.supervisor, registry.client, registry.tap, ("garbagecollector",))
+    start_controllers(registry.supervisor, registry.client, registry.tap, ("garbage-collector-controller",))
     owner, other = await add(registry, TEAM, "owner"), await add(registry, TEAM, "other")
     for number in range(30):
         await add(registry, TEAM, f"child-{number}", reference(owner, blocks=True))

@@ -81,7 +81,7 @@ def test_what_is_left_is_what_the_model_leaves(first: Graph, second: Graph, step
 
     async def run() -> None:
         async with open_registry(MemoryStorage()) as registry:
-            start_controllers(registry.supervisor, registry.client, registry.tap, ("garbagecollector",))
+            start_controllers(registry.supervisor, registry.client, registry.tap, ("garbage-collector-controller",))
             model = {
                 cluster: {name: dict(owners) for name, owners in graph.items()}
                 for cluster, graph in zip(CLUSTERS, (first, second), strict=True)
@@ -113,7 +113,7 @@ def test_deletions_at_once_leave_the_same(graph: Graph, names: list[str], propag
 
     async def run() -> None:
         async with open_registry(MemoryStorage()) as registry:
-            start_controllers(registry.supervisor, registry.client, registry.tap, ("garbagecollector",))
+            start_controllers(registry.supervisor, registry.client, registry.tap, ("garbage-collector-controller",))
             await make(registry, cluster, graph)
             model = {name: dict(owners) for name, owners in graph.items()}
             for name in names:

@@ -14,7 +14,7 @@ from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import Key
-from kcp_py.controllers.starting import is_enabled, start_controllers
+from kcp_py.controllers.starting import start_controllers
 from kcp_py.logicalcluster import Name
 
 pytestmark = pytest.mark.anyio
@@ -95,15 +95,6 @@ async def test_changes_are_asked_for_again_when_they_end() -> None:
         tap.put.put_nowait(change_of("after"))
         assert await controller.done.get() == "after"
         assert tap.asked == 2
-
-
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [(("*",), True), (("*", "-namespaces"), False), (("namespaces",), True), (("definitions",), False), ((), False)],
-)
-def test_controllers_are_selected_by_name(selection: tuple[str, ...], expected: bool) -> None:  # noqa: FBT001 - a case's expectation
-    """A star stands for all, a name for one, a name with a dash excludes one."""
-    assert is_enabled("namespaces", selection) is expected
 
 
 async def test_unknown_controllers_are_refused() -> None:

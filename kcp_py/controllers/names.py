@@ -1,0 +1,85 @@
+"""The names of all controllers, and which of them a selection runs.
+
+Controllers that kube-controller-manager has too have its names, which are those of its `--controllers` (kubernetes
+`cmd/kube-controller-manager/names`). The others follow the same conventions. Upstream's older names and those of older versions of this
+program are accepted as aliases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+CLUSTER_ROLE_AGGREGATION: Final = "clusterrole-aggregation-controller"
+CUSTOM_RESOURCE_DEFINITION: Final = "customresourcedefinition-controller"
+GARBAGE_COLLECTOR: Final = "garbage-collector-controller"
+LEGACY_CLEANER: Final = "legacy-serviceaccount-token-cleaner-controller"
+LOGICAL_CLUSTER_CONTROLLER: Final = "logicalcluster-controller"
+NAMESPACE: Final = "namespace-controller"
+SERVICE_ACCOUNT_SECRETS: Final = "serviceaccount-token-controller"
+SIGNING: Final = "certificatesigningrequest-signing-controller"
+SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
+
+CONTROLLERS: Final = (
+    SIGNING_REQUEST_CLEANER,
+    SIGNING,
+    CLUSTER_ROLE_AGGREGATION,
+    CUSTOM_RESOURCE_DEFINITION,
+    GARBAGE_COLLECTOR,
+    LEGACY_CLEANER,
+    LOGICAL_CLUSTER_CONTROLLER,
+    NAMESPACE,
+    SERVICE_ACCOUNT_SECRETS,
+)
+"""All controllers; all are on by default."""
+
+ALIASES: Final[Mapping[str, str]] = {
+    "clusterrole-aggregation": CLUSTER_ROLE_AGGREGATION,
+    "clusterroles": CLUSTER_ROLE_AGGREGATION,
+    "csrcleaner": SIGNING_REQUEST_CLEANER,
+    "csrsigning": SIGNING,
+    "definitions": CUSTOM_RESOURCE_DEFINITION,
+    "garbagecollector": GARBAGE_COLLECTOR,
+    "legacy-service-account-token-cleaner": LEGACY_CLEANER,
+    "logicalclusters": LOGICAL_CLUSTER_CONTROLLER,
+    "namespace": NAMESPACE,
+    "namespaces": NAMESPACE,
+    "serviceaccount-token": SERVICE_ACCOUNT_SECRETS,
+    "tokensecrets": SERVICE_ACCOUNT_SECRETS,
+}
+"""Other names that a selection may use."""
+
+
+def is_enabled(name: str, selection: Collection[str]) -> bool:
+    """Whether a controller runs: `*` stands for all, `foo` runs foo, `-foo` does not (kube-controller-manager's `--controllers`).
+
+    Args:
+        name: of the controller, and no alias.
+        selection: of names and aliases. A dash wins over a name without one.
+    """
+    selected = {_without_alias(one) for one in selection}
+    if f"-{name}" in selected:
+        return False
+    return name in selected or "*" in selected
+
+
+def check_selection(selection: Collection[str], additional: Iterable[str] = ()) -> None:
+    """Check that a selection names nothing but controllers.
+
+    Args:
+        selection: see `is_enabled`.
+        additional: names of controllers in addition to those of the server.
+
+    Raises:
+        ValueError: it does.
+    """
+    names = (*CONTROLLERS, *additional)
+    unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *names, *ALIASES})
+    if unknown:
+        raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(names)}")
+
+
+def _without_alias(selected: str) -> str:
+    dash = "-" if selected.startswith("-") else ""
+    name = selected.removeprefix("-")
+    return dash + ALIASES.get(name, name)
