@@ -67,12 +67,17 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         UsageError: a setting names what does not exist.
         CommandError: with one line, where the server cannot start or had to give up.
     """
+    from kcp_py.admission.names import check_switches
     from kcp_py.controllers import check_selection
 
     try:
         check_selection(options.controllers)
     except ValueError as error:
         raise UsageError(f"--controllers: {error}") from None
+    try:
+        check_switches(options.enable_admission_plugins, options.disable_admission_plugins)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
     raise_descriptor_limit()

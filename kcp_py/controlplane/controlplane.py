@@ -12,24 +12,16 @@ from typing import Self
 
 import structlog
 
-from kcp_py.admission import (
-    CertificateSubjectRestriction,
-    ClusterAccessGrantEscalation,
-    LogicalClusterLifecycle,
-    NamespaceLifecycle,
-    TokenSecrets,
-)
 from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Authorizer
-from kcp_py.authz.rbac.escalation import EscalationCheck
-from kcp_py.authz.signers import CertificateApproval, CertificateSigning
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
+from kcp_py.controlplane.admission import AdmissionParts, build_admission
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
 from kcp_py.controlplane.identity import Identity, build_identity
@@ -39,7 +31,7 @@ from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_a
 from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
-from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
+from kcp_py.registry.admission import AdmissionPlugin
 from kcp_py.registry.store import Access
 from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.user import controller_user
@@ -110,7 +102,8 @@ class ControlPlane:
             services: resolves the services of webhooks; without it services are refused.
             authenticators: identify callers, before client certificates and tokens.
             authorizers: decide about requests, after the public paths and before the group `system:masters`.
-            admission: plugins that see every write, after those of the server.
+            admission: plugins that see every write, after those of the server but policies, webhooks, checks of escalation, and quota.
+                Entering the context raises ValueError for a name that is taken, and for switches of the options that name no plugin.
             apis: resources that are stored or served by code in every cluster, and sources that add resources to some clusters. Entering
                 the context raises ValueError for a resource that has the name or the kind of another one that every cluster serves, and
                 for a stored resource that would be refused as a CRD.
@@ -220,20 +213,18 @@ class ControlPlane:
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        authorizer = identity.authorizer
-        access.admission = AdmissionChain(
-            (
-                LogicalClusterLifecycle(clusters.url_of),
-                NamespaceLifecycle(storage),
-                CertificateApproval(authorizer),
-                CertificateSigning(authorizer),
-                CertificateSubjectRestriction(),
-                TokenSecrets(service_accounts.sign_secret),
-                *self._admission,
-                EscalationCheck(identity.rbac, authorizer),
-                ClusterAccessGrantEscalation(),
-            )
+        parts = AdmissionParts(
+            options=options,
+            access=access,
+            fanout=fanout,
+            tables=tables,
+            clusters=clusters,
+            authorizer=identity.authorizer,
+            rbac=identity.rbac,
+            sign_secret=service_accounts.sign_secret,
+            webhooks=webhooks,
         )
+        access.admission = build_admission(parts, self._admission)
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(fanout, started))

@@ -6,6 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcp_py.options.admission import AdmissionOptions
 from kcp_py.options.authentication import AuthenticationOptions
 from kcp_py.options.authorization import AuthorizationOptions
 from kcp_py.options.clusters import ClusterOptions
@@ -20,6 +21,7 @@ class Options(
     # A dataclass has the fields of its last base first: this is the order of the sections, from the last to the first.
     OperationOptions,
     LimitOptions,
+    AdmissionOptions,
     AuthorizationOptions,
     AuthenticationOptions,
     ClusterOptions,

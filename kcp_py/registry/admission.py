@@ -5,14 +5,15 @@ Source: k8s.io/apiserver `pkg/admission` (`Attributes`, `MutationInterface`, `Va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import orjson
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.apimachinery.meta.objectmeta import prune_object_meta, type_problem
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.writerequest import WriteOptions, WriteRequest
 from kcp_py.request.user import UserInfo
@@ -33,8 +34,10 @@ _SERVER_METADATA: Final = (
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
 
-Operation = Literal["CREATE", "UPDATE", "DELETE"]
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+"""`CONNECT`: the request for a connection to an object, such as `pods/exec`, which stores nothing."""
 OPERATIONS: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
+"""Those that write, which plugins ask for where they do not say otherwise."""
 
 
 class Attributes(NamedTuple):
@@ -65,6 +68,17 @@ class Attributes(NamedTuple):
     @property
     def resource(self) -> ServedResource:
         return self.request.target.served.resource
+
+    @property
+    def kind(self) -> GroupVersionKind:
+        """Of the resource, in the version of the request."""
+        resource = self.request.target.served.resource
+        return GroupVersionKind(resource.group, resource.version, resource.kind)
+
+    @property
+    def cluster(self) -> Name:
+        """The logical cluster of the write."""
+        return self.request.target.cluster_state.name
 
     @property
     def subresource(self) -> str:
@@ -114,6 +128,8 @@ def attributes_of(
 class AdmissionPlugin:
     """A rule that sees every write. Override what it needs: steps that are not overridden cost nothing.
 
+    `mutate` and `validate` are coroutines or plain functions. A plain one runs on the event loop and must not block.
+
     Attributes:
         name: by which operators switch it on and off, such as `NamespaceLifecycle`.
         conforming: whether `mutate` leaves objects in the form of their kind. What other plugins make is pruned, filled with defaults and
@@ -127,14 +143,22 @@ class AdmissionPlugin:
     operations: Collection[Operation] = OPERATIONS
     resources: Collection[GroupResource] | None = None
 
-    async def mutate(self, attributes: Attributes) -> None:
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:  # noqa: ARG002 - for overriding
+        """Whether the plugin has nothing to do with writes of a resource in a cluster at present.
+
+        It is asked several times for each write and must be fast. A plugin whose rules depend on what the cluster has configured overrides
+        it, so that clusters without any do not pay for them. False where that is not known without reading.
+        """
+        return False
+
+    def mutate(self, attributes: Attributes) -> Awaitable[None] | None:
         """Change the new object in place, or refuse the write. Called before validation, for deletions, too.
 
         Raises:
             StatusError: the answer to the client.
         """
 
-    async def validate(self, attributes: Attributes) -> None:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         """Refuse the write. Called for every operation; creates and updates have passed validation by then.
 
         Raises:
@@ -164,6 +188,21 @@ def conform(resource: ServedResource, obj: dict[str, Any], plugin: str) -> None:
     resource.schema.complete(obj)
 
 
+class _Steps:
+    """The plugins of one phase and operation, selected by resource when the server starts."""
+
+    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
+        self._others: Final = tuple(plugin for plugin in plugins if plugin.resources is None)
+        named = {resource for plugin in plugins for resource in plugin.resources or ()}
+        self._by_resource: Final[Mapping[GroupResource, Sequence[AdmissionPlugin]]] = {
+            resource: tuple(plugin for plugin in plugins if plugin.resources is None or resource in plugin.resources) for resource in named
+        }
+
+    def of(self, resource: GroupResource) -> Sequence[AdmissionPlugin]:
+        """The plugins that ask for a resource, in their order."""
+        return self._by_resource.get(resource, self._others)
+
+
 class AdmissionChain:
     """Plugins in the order in which they see a write."""
 
@@ -172,17 +211,19 @@ class AdmissionChain:
         self.plugins: Final = tuple(plugins)
         mutating = [plugin for plugin in plugins if type(plugin).mutate is not AdmissionPlugin.mutate]
         validating = [plugin for plugin in plugins if type(plugin).validate is not AdmissionPlugin.validate]
-        self._mutating: Final = {operation: _for(operation, mutating) for operation in OPERATIONS}
-        self._validating: Final = {operation: _for(operation, validating) for operation in OPERATIONS}
+        operations: Sequence[Operation] = (*OPERATIONS, "CONNECT")
+        self._mutating: Final = {operation: _for(operation, mutating) for operation in operations}
+        self._validating: Final = {operation: _for(operation, validating) for operation in operations}
 
-    def sees(self, operation: Operation, resource: GroupResource) -> bool:
-        """Whether any plugin asks for an operation on a resource."""
-        plugins = (*self._mutating[operation], *self._validating[operation])
-        return any(plugin.resources is None or resource in plugin.resources for plugin in plugins)
+    def sees(self, operation: Operation, cluster: Name, resource: GroupResource) -> bool:
+        """Whether any plugin asks for an operation on a resource of a cluster."""
+        return self.changes(operation, cluster, resource) or any(
+            not plugin.ignores(cluster, resource) for plugin in self._validating[operation].of(resource)
+        )
 
-    def changes(self, operation: Operation, resource: GroupResource) -> bool:
-        """Whether any plugin may change the objects of an operation on a resource."""
-        return any(plugin.resources is None or resource in plugin.resources for plugin in self._mutating[operation])
+    def changes(self, operation: Operation, cluster: Name, resource: GroupResource) -> bool:
+        """Whether any plugin may change the objects of an operation on a resource of a cluster."""
+        return any(not plugin.ignores(cluster, resource) for plugin in self._mutating[operation].of(resource))
 
     async def mutate(self, attributes: Attributes, *, own_kind: bool = True) -> None:
         """Let each plugin change the object.
@@ -195,15 +236,16 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
-        resource = attributes.request.target.served.resource.group_resource
-        for plugin in self._mutating[attributes.operation]:
-            if plugin.resources is None or resource in plugin.resources:
-                if own_kind and not plugin.conforming and attributes.obj is not None:
-                    before = orjson.dumps(attributes.obj)
-                    await plugin.mutate(attributes)
-                    _settle_change(attributes, attributes.obj, before, plugin.name)
-                else:
-                    await plugin.mutate(attributes)
+        target = attributes.request.target
+        resource = target.served.resource.group_resource
+        for plugin in self._mutating[attributes.operation].of(resource):
+            if plugin.ignores(target.cluster_state.name, resource):
+                continue
+            before = orjson.dumps(attributes.obj) if own_kind and not plugin.conforming and attributes.obj is not None else None
+            if (pending := plugin.mutate(attributes)) is not None:
+                await pending
+            if before is not None and attributes.obj is not None:
+                _settle_change(attributes, attributes.obj, before, plugin.name)
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask each plugin.
@@ -211,10 +253,13 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
-        resource = attributes.request.target.served.resource.group_resource
-        for plugin in self._validating[attributes.operation]:
-            if plugin.resources is None or resource in plugin.resources:
-                await plugin.validate(attributes)
+        target = attributes.request.target
+        resource = target.served.resource.group_resource
+        for plugin in self._validating[attributes.operation].of(resource):
+            if plugin.ignores(target.cluster_state.name, resource):
+                continue
+            if (pending := plugin.validate(attributes)) is not None:
+                await pending
 
 
 def _settle_change(attributes: Attributes, obj: dict[str, Any], before: bytes, plugin: str) -> None:
@@ -251,5 +296,5 @@ def _restore(obj: dict[str, Any], given: dict[str, Any], fields: Iterable[str]) 
             obj.pop(field, None)
 
 
-def _for(operation: Operation, plugins: Iterable[AdmissionPlugin]) -> Sequence[AdmissionPlugin]:
-    return tuple(plugin for plugin in plugins if operation in plugin.operations)
+def _for(operation: Operation, plugins: Iterable[AdmissionPlugin]) -> _Steps:
+    return _Steps([plugin for plugin in plugins if operation in plugin.operations])

@@ -251,6 +251,15 @@ def test_a_wrong_setting_is_exit_code_2(start_server):
     assert finish(start_server(environ={"KCP_PY_SECURE_PORT": "x"})) == (2, "", 'error: KCP_PY_SECURE_PORT: "x" is not a whole number\n')
 
 
+def test_a_wrong_switch_of_admission_is_exit_code_2(start_server, tmp_path):
+    """A plugin that does not exist here is refused with the reason, and nothing is made."""
+    code, out, err = finish(start_server("--secure-port", "0", "--enable-admission-plugins", "NodeRestriction"))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --enable-admission-plugins: NodeRestriction is not available: it restricts the kubelets of nodes, ")
+    assert err.count("\n") == 1
+    assert not (tmp_path / ".kcp").exists()
+
+
 def test_an_unknown_controller_is_exit_code_2(start_server, tmp_path):
     """A controller that does not exist is refused with the names of those that do, and nothing is made."""
     code, out, err = finish(start_server("--secure-port", "0", "--controllers", "*,nope"))

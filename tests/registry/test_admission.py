@@ -23,6 +23,7 @@ from tests.server.handlers.conftest import Api, config_map, established, instanc
 
 pytestmark = pytest.mark.anyio
 
+CLUSTER = Name("a")
 CONFIG_MAPS = GroupResource("", "configmaps")
 MAPS = "/clusters/a/api/v1/namespaces/default/configmaps"
 NAMESPACES = "/clusters/a/api/v1/namespaces"
@@ -409,10 +410,10 @@ async def test_a_plugin_sees_what_it_asks_for(tmp_path: Path) -> None:
 def test_a_chain_knows_whether_a_plugin_asks() -> None:
     """Deletions of many objects need not be decoded for a chain that does not ask for them."""
     chain = AdmissionChain((Narrow(),))
-    assert chain.sees("DELETE", CONFIG_MAPS)
-    assert not chain.sees("UPDATE", CONFIG_MAPS)
-    assert not chain.sees("DELETE", GroupResource("", "secrets"))
-    assert not AdmissionChain().sees("DELETE", CONFIG_MAPS)
+    assert chain.sees("DELETE", CLUSTER, CONFIG_MAPS)
+    assert not chain.sees("UPDATE", CLUSTER, CONFIG_MAPS)
+    assert not chain.sees("DELETE", CLUSTER, GroupResource("", "secrets"))
+    assert not AdmissionChain().sees("DELETE", CLUSTER, CONFIG_MAPS)
 
 
 async def test_plugins_come_in_order_and_the_first_refusal_counts(tmp_path: Path) -> None:
@@ -438,3 +439,65 @@ async def test_plugins_come_in_order_and_the_first_refusal_counts(tmp_path: Path
         assert order == []
         assert "one says no" in (await api.fails(403, "POST", MAPS, config_map("one")))["message"]
         assert order == ["mutate one", "mutate two", "validate one"]
+
+
+class Plain(AdmissionPlugin):
+    """Changes and refuses without waiting for anything."""
+
+    name = "Plain"
+    resources = frozenset({CONFIG_MAPS})
+
+    def mutate(self, attributes: Attributes) -> None:
+        if attributes.obj is not None:
+            attributes.obj["data"] = {**attributes.obj.get("data", {}), "seen": attributes.kind.kind, "cluster": attributes.cluster}
+
+    def validate(self, attributes: Attributes) -> None:
+        if attributes.name == "refused":
+            raise errors.forbidden(attributes.resource.group_resource, attributes.name, "not this one")
+
+
+async def test_a_plain_function_changes_and_refuses(tmp_path: Path) -> None:
+    """A plugin need not be asynchronous."""
+    async with api_with(tmp_path, Plain()) as api:
+        created = await api.ok("POST", MAPS, config_map("one"))
+        assert (created["data"]["seen"], created["data"]["cluster"]) == ("ConfigMap", "a")
+        refused = await api("POST", MAPS, config_map("refused"))
+        assert (refused.status_code, refused.json()["message"]) == (403, 'configmaps "refused" is forbidden: not this one')
+
+
+class Selective(Recorder):
+    """Has nothing to do in most clusters."""
+
+    name = "Selective"
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:
+        return cluster != self._cluster or resource != CONFIG_MAPS
+
+    async def mutate(self, attributes: Attributes) -> None:
+        if attributes.obj is not None:
+            attributes.obj["data"] = {"changed": "here"}
+
+
+async def test_a_plugin_without_rules_for_a_cluster_is_not_called(tmp_path: Path) -> None:
+    """Neither in creates, nor in updates and deletions, whose objects need not be copied for it."""
+    selective = Selective("a")
+    async with api_with(tmp_path, selective) as api:
+        chain = api.control_plane.backend.access.admission
+        assert chain.changes("UPDATE", CLUSTER, CONFIG_MAPS)
+        assert not chain.changes("UPDATE", Name("b"), CONFIG_MAPS)
+        for cluster, data in (("b", {"k": "v"}), ("a", {"changed": "here"})):
+            path = MAPS.replace("/a/", f"/{cluster}/")
+            created = await api.ok("POST", path, {**config_map("one"), "data": {"k": "v"}})
+            assert created["data"] == data
+            updated = await api.ok("PUT", f"{path}/one", {**created, "data": {"k": "w"}})
+            assert updated["data"] == ({"k": "w"} if cluster == "b" else data)
+            await api.ok("DELETE", f"{path}/one")
+        assert [(operation, user != "") for operation, _, _, user in selective.seen] == [
+            ("CREATE", True),
+            ("UPDATE", True),
+            ("DELETE", True),
+        ]

@@ -83,7 +83,7 @@ class StoredContent:
         try:
             guard = await self._life_of(holder) if holder is not None else ()
             request = None
-            if self._access.admission.sees("DELETE", resource_of(keys.prefix, keys.root)):
+            if self._access.admission.sees("DELETE", cluster, resource_of(keys.prefix, keys.root)):
                 served = await find() if find is not None else builtin
                 if served is not None:
                     cluster_state = await self._clusters.state(cluster) or self._clusters.uncreated(cluster)

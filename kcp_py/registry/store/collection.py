@@ -131,7 +131,7 @@ async def remove_finalizer(
         StaleStateError: what the removal relied on has changed.
     """
     target = request.target
-    admitted = access.admission.sees("UPDATE", target.resource.group_resource)
+    admitted = access.admission.sees("UPDATE", target.cluster_state.name, target.resource.group_resource)
     while item is not None:
         obj: dict[str, Any] = orjson.loads(item.value)
         metadata = obj["metadata"]
@@ -177,7 +177,7 @@ async def _freed(access: Access, request: WriteRequest, item: KeyValue, finalize
     target = request.target
     obj = await load_one(target.served, item)
     _strip(obj, {finalizer})
-    if access.admission.sees("UPDATE", target.resource.group_resource):
+    if access.admission.sees("UPDATE", target.cluster_state.name, target.resource.group_resource):
         old = await load_one(target.served, item)
         attributes = attributes_of("UPDATE", request, target.namespace, target.name, obj=obj, old=old, compares=compares)
         await access.admission.mutate(attributes)

@@ -107,7 +107,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     metadata = new["metadata"]
     name = metadata["name"]
     admitted: list[Compare] = []
-    mutated = access.admission.changes("UPDATE", resource.group_resource)
+    mutated = access.admission.changes("UPDATE", cluster_state.name, resource.group_resource)
     if mutated:
         # The new object shares parts with the stored one, which plugins must not change.
         new = await offload(deepcopy, new) if size > Inline.TRANSFORM else deepcopy(new)

@@ -1,0 +1,82 @@
+"""`build_admission`: the chain of admission plugins, from the options and from the arguments of a library user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kcp_py.admission import (
+    CertificateSubjectRestriction,
+    ClusterAccessGrantEscalation,
+    LogicalClusterLifecycle,
+    NamespaceLifecycle,
+    TokenSecrets,
+)
+from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
+from kcp_py.admission.tokensecrets import Sign
+from kcp_py.authz.authorizer import Authorizer
+from kcp_py.authz.rbac.escalation import EscalationCheck
+from kcp_py.authz.rbac.indexes import RBACIndexes
+from kcp_py.authz.signers import CertificateApproval, CertificateSigning
+from kcp_py.egress import Caller
+from kcp_py.options import Options
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
+from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.store import Access
+from kcp_py.tenancy import LogicalClusters
+from kcp_py.watchcache import Fanout
+
+
+class AdmissionParts(NamedTuple):
+    """What plugins are made of."""
+
+    options: Options
+    access: Access
+    fanout: Fanout
+    tables: ResourceTables
+    clusters: LogicalClusters
+    authorizer: Authorizer
+    rbac: RBACIndexes
+    sign_secret: Sign
+    webhooks: Caller
+    """Calls the webhooks of tenants."""
+
+
+def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin] = ()) -> AdmissionChain:
+    """The plugins that are on, in kube-apiserver's order.
+
+    Args:
+        parts: see `AdmissionParts`.
+        additional: the plugins of a library user. They keep their order and run where kube-apiserver has its place for new plugins: after
+            all others of their phase but policies, webhooks, checks of escalation, and quota.
+
+    Raises:
+        ValueError: a switch names a plugin that does not exist, see `check_switches`; a plugin has the name of another one.
+    """
+    makers = _makers(parts)
+    assert makers.keys() == set(PLUGINS), "every name has a plugin"
+    names = [plugin.name for plugin in additional if plugin.name]
+    if taken := sorted({name for name in names if name in {*FIRST, *LAST} or names.count(name) > 1}):
+        raise ValueError(f"several admission plugins are named {', '.join(taken)}")
+    enabled, disabled = parts.options.enable_admission_plugins, parts.options.disable_admission_plugins
+    check_switches(enabled, disabled, names)
+
+    def own(order: Sequence[str]) -> list[AdmissionPlugin]:
+        return [makers[name]() for name in order if name in makers and is_on(name, enabled, disabled)]
+
+    return AdmissionChain((*own(FIRST), *(plugin for plugin in additional if plugin.name not in disabled), *own(LAST)))
+
+
+def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]]:
+    """The plugins of the server by their names; `admission.names` has their order."""
+    authorizer = parts.authorizer
+    return {
+        "CertificateApproval": lambda: CertificateApproval(authorizer),
+        "CertificateSigning": lambda: CertificateSigning(authorizer),
+        "CertificateSubjectRestriction": CertificateSubjectRestriction,
+        "ClusterAccessGrantEscalation": ClusterAccessGrantEscalation,
+        "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
+        "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
+        "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
+        "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
+    }

@@ -1,0 +1,18 @@
+"""`AdmissionOptions`: the settings of admission plugins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcp_py.options.fields import ADMISSION, setting
+from kcp_py.options.kinds import LIST
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdmissionOptions:
+    """The settings of admission plugins."""
+
+    enable_admission_plugins: tuple[str, ...] = setting(
+        LIST, (), ADMISSION, "Admission plugins to run in addition to those that are on by default; their order does not matter."
+    )
+    disable_admission_plugins: tuple[str, ...] = setting(LIST, (), ADMISSION, "Admission plugins not to run that are on by default.")
