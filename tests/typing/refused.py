@@ -9,10 +9,10 @@ class Nothing:
     """Neither a plugin nor an authenticator."""
 
 
-class Synchronous(AdmissionPlugin):
-    """Its step is not a coroutine."""
+class Answering(AdmissionPlugin):
+    """Its step answers where it should raise."""
 
-    def validate(self, attributes: object) -> None:  # E: Return type "None" of "validate" incompatible
+    def validate(self, attributes: object) -> bool:  # E: Return type "bool" of "validate" incompatible
         """Check nothing."""
 
 
