@@ -60,10 +60,15 @@ def dispatcher(overloads: Sequence[Overload], matches: Mapping[str, type]) -> Ca
         for overload in overloads
     )
 
+    indexing = {overload.id for overload in overloads} == {"index_list", "index_map"}
+
     def call(*args: object) -> object:
         for parameters, implementation in candidates:
             if implementation is not None and all(is_a(value, kind, matches) for value, kind in zip(args, parameters, strict=True)):
                 return implementation(*args)
+        if indexing and not isinstance(args[0], Optional):
+            # cel-go's answer for null and for scalars.
+            raise KeyError(args[1])
         raise EvaluationError(NO_SUCH_OVERLOAD)
 
     return call

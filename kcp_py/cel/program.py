@@ -78,6 +78,15 @@ class Program:
             msg = "evaluation is too deep"
             raise EvaluationError(msg) from error
 
+    def prepare(self) -> None:
+        """Make the code now, rather than in the first evaluation.
+
+        Raises:
+            EvaluationError: this caller's stack leaves too little room for it.
+        """
+        if self._function is None:
+            self._generated()
+
     def _generated(self) -> Callable[..., object]:
         """Make the code.
 

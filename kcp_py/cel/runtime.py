@@ -35,6 +35,7 @@ __all__ = [
     "truth",
 ]
 
+_INDEX_OF_LIST: Final = "unsupported index type 'string' in list"
 ERRORS: Final = (EvaluationError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 """What `&&`, `||`, `all` and `exists` absorb: every way in which generated code has no value."""
 
@@ -71,16 +72,19 @@ def select_dynamic(value: object, field: str) -> object:
         return value[field]
     if isinstance(value, Optional):
         return optional_select(value, field)
-    raise EvaluationError(NO_SUCH_OVERLOAD)
+    if type(value) is list:
+        raise EvaluationError(_INDEX_OF_LIST)
+    # cel-go's answer for null and for scalars, too.
+    raise KeyError(field)
 
 
 def has_dynamic(value: object, field: str) -> bool:
     """`has()` of a field of something whose type is not known."""
     if isinstance(value, Optional):
         value = {} if value is NONE else value.value
-    if type(value) is not dict:
-        raise EvaluationError(NO_SUCH_OVERLOAD)
-    return field in value
+    if type(value) is list:
+        raise EvaluationError(_INDEX_OF_LIST)
+    return type(value) is dict and field in value
 
 
 def optional_select(value: object, field: str, adapt: Callable[[Any], Any] | None = None, *, nullable: bool = False) -> Optional:

@@ -30,15 +30,21 @@ def test_truth(value: Any) -> None:
 
 
 def test_selections() -> None:
-    """From maps and optionals a field can be selected, from nothing else."""
+    """From maps and optionals a field can be selected. Null and scalars lack every field, and lists have elements alone, as in cel-go."""
     assert runtime.select_dynamic({"a": 1}, "a") == 1
     assert runtime.select_dynamic(Optional({"a": 1}), "a") == Optional(1)
     assert runtime.select_dynamic(NONE, "a") is NONE
     assert runtime.has_dynamic({"a": None}, "a")
     assert not runtime.has_dynamic(NONE, "a")
-    for function in (runtime.select_dynamic, runtime.has_dynamic, runtime.optional_select):
-        with pytest.raises(EvaluationError, match="no such overload"):
+    for value in (None, 1, "text"):
+        with pytest.raises(KeyError, match="a"):
+            runtime.select_dynamic(value, "a")
+        assert not runtime.has_dynamic(value, "a")
+    for function in (runtime.select_dynamic, runtime.has_dynamic):
+        with pytest.raises(EvaluationError, match="unsupported index type 'string' in list"):
             function([1], "a")
+    with pytest.raises(EvaluationError, match="no such overload"):
+        runtime.optional_select([1], "a")
 
 
 def test_walks() -> None:
