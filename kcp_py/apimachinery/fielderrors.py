@@ -6,7 +6,7 @@ with `%q` for strings, plainly for numbers and booleans, and as compact JSON for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -132,6 +132,17 @@ def _shown(value: Any) -> str:
             return format_float(value)
         case _:
             return go_json(value, sort=True)
+
+
+def go_struct(value: Mapping[str, Any], fields: Mapping[str, str], *, zero: Any = "") -> Printed:
+    """An object as messages print a struct that has no JSON names: every field is there, under the name that it has in Go.
+
+    Args:
+        value: the object.
+        fields: the names in Go and in JSON, in the order of the struct.
+        zero: the value of a missing field.
+    """
+    return Printed(go_json({name: value.get(member, zero) for name, member in fields.items()}))
 
 
 def join_path(parent: str, child: str) -> str:

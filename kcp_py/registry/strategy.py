@@ -55,6 +55,10 @@ class Strategy:
     """Whether updates take the spec from the stored object, so that it has no owner."""
     status_resets: frozenset[str] = frozenset()
     """Metadata that an update through `/status` takes from the stored object. Of custom resources, this is all of it."""
+    qualifies_finalizers = False
+    """Whether finalizers have to name a domain, but for those of Kubernetes itself."""
+    error_group: str | None = None
+    """The group of the kind in the messages about invalid objects, where it is another one than that of the request."""
     validate_name = staticmethod(names.dns_subdomain_problems)
     """Name rule: the problems of a name as upstream words them; empty when it is valid."""
 

@@ -31,6 +31,7 @@ __all__ = [
     "label_problems",
     "prune_object_meta",
     "type_problem",
+    "unqualified_finalizer_problems",
     "validate_object_meta",
     "validate_object_meta_update",
 ]
@@ -232,6 +233,16 @@ def _finalizer_problems(finalizers: Sequence[str], path: str) -> list[FieldError
         detail = f"finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"
         errors.append(fielderrors.invalid(path, finalizers, detail))
     return errors
+
+
+def unqualified_finalizer_problems(finalizers: Sequence[str], path: str = "metadata.finalizers") -> list[FieldError]:
+    """The finalizers that name no domain and are not those of Kubernetes itself (kubernetes `pkg/apis/core/validation`)."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        fielderrors.invalid(f"{path}[{index}]", finalizer, detail)
+        for index, finalizer in enumerate(finalizers[:MAX_PROBLEMS])
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
 
 
 def _managed_fields_problems(entries: Sequence[Mapping[str, Any] | None], path: str) -> list[FieldError]:

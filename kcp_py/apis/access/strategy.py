@@ -7,7 +7,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta import names
-from kcp_py.apis.rbac.strategy import rule_problems, selector_problems
+from kcp_py.apis.rbac.strategy import missing_verb_problems, rule_problems, selector_problems
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.registry.strategy import Strategy
 from kcp_py.request.user import (
@@ -35,6 +35,7 @@ class GrantStrategy(Strategy):
         for index, subject in enumerate(spec["subjects"]):
             problems += _subject_problems(subject, f"spec.subjects[{index}]")
         problems += rule_problems(spec["rules"], "spec.rules", namespaced=False)
+        problems += missing_verb_problems(spec["rules"], "spec.rules")
         return problems + _cluster_problems(spec["clusters"])
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:

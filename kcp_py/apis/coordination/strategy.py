@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
-from kcp_py.apimachinery.meta.names import qualified_name_problems
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.registry.strategy import Strategy
 
-_STRATEGIES: Final = ("OldestEmulationVersion",)
+_COORDINATED: Final = ("strategy", "preferredHolder")
+"""Fields of coordinated leader election, which is a feature that kube-apiserver has switched off by default."""
 
 
 class LeaseStrategy(Strategy):
@@ -21,6 +21,12 @@ class LeaseStrategy(Strategy):
     allow_create_on_update = True
     allow_unconditional_update = False
 
+    def prepare_for_create(self, obj: dict[str, Any]) -> None:
+        _drop_coordination(obj, {})
+
+    def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
+        _drop_coordination(obj, old.get("spec") or {})
+
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         spec = obj.get("spec") or {}
         problems = []
@@ -29,17 +35,12 @@ class LeaseStrategy(Strategy):
             problems.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         if transitions is not None and transitions < 0:
             problems.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-        strategy = spec.get("strategy")
-        if strategy is not None:
-            problems += _strategy_problems(strategy)
-        if spec.get("preferredHolder") and not strategy:
-            problems.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
         return problems
 
 
-def _strategy_problems(strategy: str) -> list[FieldError]:
-    # Upstream appends `strategy` to a path that already ends with it.
-    path = "spec.strategy.strategy"
-    if "/" not in strategy:
-        return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]
-    return [invalid(path, strategy, problem) for problem in qualified_name_problems(strategy)]
+def _drop_coordination(obj: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Fields of a feature that is off are dropped, unless the stored object has them."""
+    spec = obj.get("spec")
+    if spec and not any(stored.get(member) for member in _COORDINATED):
+        for member in _COORDINATED:
+            spec.pop(member, None)

@@ -38,6 +38,7 @@ class ConfigMapStrategy(Strategy):
     """
 
     has_generation = False
+    qualifies_finalizers = True
 
     def __init__(self, root_ca: str = "") -> None:
         """Make the strategy. `root_ca` has the certificates in `kube-root-ca.crt`; without any the ConfigMap is one like all others."""
@@ -81,6 +82,7 @@ class SecretStrategy(Strategy):
     """Bytes under config keys; the type is fixed and may ask for keys."""
 
     has_generation = False
+    qualifies_finalizers = True
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         _canonicalize_bytes(obj, "data")
@@ -114,6 +116,7 @@ class ServiceAccountStrategy(Strategy):
     """References to secrets carry a name and nothing else."""
 
     has_generation = False
+    qualifies_finalizers = True
     return_deleted_object = True
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:

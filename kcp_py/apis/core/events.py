@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, invalid, required
+from kcp_py.apimachinery.fielderrors import FieldError, go_struct, invalid, required
 from kcp_py.apimachinery.meta.names import byte_length, dns_subdomain_problems, path_segment_problems, qualified_name_problems
 from kcp_py.registry.strategy import Strategy
 
@@ -81,12 +81,30 @@ class EventStrategy(Strategy):
         return self.validate(obj)
 
 
+_REFERENCE: Final = {
+    "Kind": "kind",
+    "Namespace": "namespace",
+    "Name": "name",
+    "UID": "uid",
+    "APIVersion": "apiVersion",
+    "ResourceVersion": "resourceVersion",
+    "FieldPath": "fieldPath",
+}
+_STRUCTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "involvedObject": _REFERENCE,
+    "related": _REFERENCE,
+    "source": {"Component": "component", "Host": "host"},
+}
+
+
 class StrictEventStrategy(Strategy):
     """events.k8s.io/v1: new events say more, and do not change but for their series."""
 
     has_generation = False
     allow_create_on_update = True
     has_dependents = False
+    qualifies_finalizers = True
+    error_group = ""
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         event = _as_core(obj)
@@ -110,7 +128,7 @@ class StrictEventStrategy(Strategy):
         if event.get("series") != before.get("series"):
             problems += _series_problems(event)
         problems += [
-            invalid(member if member != "reportingComponent" else "reportingController", event.get(member), "field is immutable")
+            invalid(member if member != "reportingComponent" else "reportingController", _shown(event, member), "field is immutable")
             for member in _FIXED
             if (event.get(member) or None) != (before.get(member) or None)
         ]
@@ -132,6 +150,11 @@ _FIXED: Final = (
     "reportingComponent",
     "reportingInstance",
 )
+
+
+def _shown(event: dict[str, Any], member: str) -> Any:
+    value = event.get(member)
+    return go_struct(value, _STRUCTS[member]) if member in _STRUCTS and value is not None else value
 
 
 def _as_core(obj: dict[str, Any]) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class LimitRangeStrategy(Strategy):
 
     has_generation = False
     allow_create_on_update = True
+    qualifies_finalizers = True
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
         for limit in (obj.get("spec") or {}).get("limits") or ():

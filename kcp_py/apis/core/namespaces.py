@@ -23,6 +23,7 @@ class NamespaceStrategy(Strategy):
     """A namespace is deleted in two steps: it terminates, then its content and at last `spec.finalizers` go."""
 
     has_generation = False
+    qualifies_finalizers = True
     return_deleted_object = True
     propagation_without_orphans = "Foreground"
     is_marked_first = True
@@ -53,17 +54,18 @@ class NamespaceStrategy(Strategy):
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         _label(obj)  # a generated name is known only now
-        return _finalizers_problems(obj)
+        # Upstream names the list here, and the element with `/finalize`.
+        return _finalizers_problems(obj, "spec.finalizers")
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         del old
         phase = (obj.get("status") or {}).get("phase", "")
         if obj["metadata"].get("deletionTimestamp"):
             if phase != "Terminating":
-                return [invalid("status.phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")]
+                return [invalid("status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")]
         elif phase != "Active":
-            return [invalid("status.phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
-        return _finalizers_problems(obj)
+            return [invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
+        return _finalizers_problems(obj, "spec.finalizers[{}]")
 
     def check_delete(self, obj: dict[str, Any]) -> str:
         return "this namespace may not be deleted" if obj["metadata"]["name"] in IMMORTAL else ""
@@ -91,9 +93,10 @@ def _keep(new: dict[str, Any], old: dict[str, Any], member: str) -> None:
         new.pop(member, None)
 
 
-def _finalizers_problems(obj: dict[str, Any]) -> list[FieldError]:
+def _finalizers_problems(obj: dict[str, Any], path: str) -> list[FieldError]:
+    """The problems of the finalizers of the specification. `{}` in the path stands for the position."""
     return [
-        invalid(f"spec.finalizers[{index}]", finalizer, problem)
+        invalid(path.format(index), finalizer, problem)
         for index, finalizer in enumerate((obj.get("spec") or {}).get("finalizers") or ())
         for problem in _finalizer_problems(finalizer)
     ]

@@ -6,17 +6,20 @@ permissions is a question of authorization and not checked in this module.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden, go_struct, invalid, not_supported, required
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.meta.objectmeta import label_problems
 from kcp_py.apis.rbac.policy import GROUP
 from kcp_py.registry.strategy import Strategy
 
+_ROLE_REFERENCE: Final = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
+
 
 class _Rbac(Strategy):
     has_generation = False
+    qualifies_finalizers = True
     allow_create_on_update = True
     validate_name = staticmethod(names.path_segment_problems)
 
@@ -25,14 +28,16 @@ class RoleStrategy(_Rbac):
     """Roles hold rules for resources of their namespace."""
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        return rule_problems(obj.get("rules") or (), "rules", namespaced=True)
+        rules = obj.get("rules") or ()
+        return rule_problems(rules, "rules", namespaced=True) + missing_verb_problems(rules, "rules")
 
 
 class ClusterRoleStrategy(_Rbac):
     """Cluster roles may also hold rules for URLs, and may be composed of others."""
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        problems = rule_problems(obj.get("rules") or (), "rules", namespaced=False)
+        rules = obj.get("rules") or ()
+        problems = rule_problems(rules, "rules", namespaced=False)
         aggregation = obj.get("aggregationRule")
         if aggregation is not None:
             selectors = aggregation.get("clusterRoleSelectors") or ()
@@ -40,8 +45,10 @@ class ClusterRoleStrategy(_Rbac):
             if not selectors:
                 problems.append(required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
             for index, selector in enumerate(selectors):
-                problems += selector_problems(selector, f"{path}[{index}]")
-        return problems
+                here = f"{path}[{index}]"
+                if faults := selector_problems(selector, here):
+                    problems += [*faults, invalid(here, None, "invalid label selector.")]
+        return problems + missing_verb_problems(rules, "rules")
 
 
 class RoleBindingStrategy(_Rbac):
@@ -66,29 +73,30 @@ class RoleBindingStrategy(_Rbac):
         self.prepare_for_create(obj)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        return self._given_problems(obj) + _missing_name_problems(obj)
+
+    def _given_problems(self, obj: dict[str, Any]) -> list[FieldError]:
         reference = obj["roleRef"]
         problems = []
         if reference.get("apiGroup") != GROUP:
             problems.append(not_supported("roleRef.apiGroup", reference.get("apiGroup", ""), (GROUP,)))
         if reference.get("kind") not in self._role_kinds:
             problems.append(not_supported("roleRef.kind", reference.get("kind", ""), self._role_kinds))
-        if not reference.get("name"):
-            problems.append(required("roleRef.name"))
-        else:
+        if reference.get("name"):
             problems += [invalid("roleRef.name", reference["name"], text) for text in names.path_segment_problems(reference["name"])]
         for index, subject in enumerate(obj.get("subjects") or ()):
             problems += self._subject_problems(subject, f"subjects[{index}]")
         return problems
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        problems = self.validate(obj)
+        problems = self._given_problems(obj)
         if obj.get("roleRef") != old.get("roleRef"):
-            problems.append(invalid("roleRef", obj["roleRef"], "cannot change roleRef"))
-        return problems
+            problems.append(invalid("roleRef", go_struct(obj["roleRef"], _ROLE_REFERENCE), "field is immutable"))
+        return problems + _missing_name_problems(obj)
 
     def _subject_problems(self, subject: dict[str, Any], path: str) -> list[FieldError]:
         name, group, kind = subject.get("name", ""), subject.get("apiGroup", ""), subject.get("kind", "")
-        problems = [] if name else [required(f"{path}.name")]
+        problems: list[FieldError] = []
         match kind:
             case "ServiceAccount":
                 if name:
@@ -105,13 +113,25 @@ class RoleBindingStrategy(_Rbac):
         return problems
 
 
+def _missing_name_problems(binding: dict[str, Any]) -> list[FieldError]:
+    """The names that a binding lacks, which are declared as well."""
+    problems = [] if binding["roleRef"].get("name") else [required("roleRef.name")]
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        if not subject.get("name"):
+            problems.append(required(f"subjects[{index}].name"))
+    return problems
+
+
+def missing_verb_problems(rules: Any, path: str) -> list[FieldError]:
+    """The rules without verbs. Upstream declares this requirement with the type, and checks declared requirements after all other rules."""
+    return [required(f"{path}[{index}].verbs") for index, rule in enumerate(rules) if not rule.get("verbs")]
+
+
 def rule_problems(rules: Any, path: str, *, namespaced: bool) -> list[FieldError]:
-    """The problems of policy rules."""
+    """The problems of policy rules, but for missing verbs."""
     problems: list[FieldError] = []
     for index, rule in enumerate(rules):
         here = f"{path}[{index}]"
-        if not rule.get("verbs"):
-            problems.append(required(f"{here}.verbs", "verbs must contain at least one value"))
         if urls := rule.get("nonResourceURLs"):
             if namespaced:
                 problems.append(invalid(f"{here}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs"))

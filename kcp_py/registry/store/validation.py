@@ -12,7 +12,8 @@ from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
-from kcp_py.apimachinery.meta.objectmeta import validate_object_meta, validate_object_meta_update
+from kcp_py.apimachinery.kinds import GroupVersionKind
+from kcp_py.apimachinery.meta.objectmeta import unqualified_finalizer_problems, validate_object_meta, validate_object_meta_update
 from kcp_py.bootstrap.unenforced import UNENFORCED, unenforced_warning
 from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.strategy import Strategy
@@ -82,16 +83,23 @@ async def check(
         problems += await _rule_problems(resource.schema, rules, obj, old, problems=problems, warnings=warnings)
     if problems:
         name = metadata.get("name")
-        raise errors.invalid(resource.group_version_kind.group_kind, name if isinstance(name, str) else "", problems)
+        raise errors.invalid(_group_kind(resource), name if isinstance(name, str) else "", problems)
     warnings.extend(await offload(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
     if not subresource and resource.group_resource in UNENFORCED:
         warnings.append(unenforced_warning(*resource.group_resource))
+
+
+def _group_kind(resource: ServedResource) -> str:
+    group = resource.strategy.error_group
+    return resource.group_version_kind.group_kind if group is None else GroupVersionKind(group, "", resource.kind).group_kind
 
 
 def _metadata_problems(resource: ServedResource, metadata: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
     problems = validate_object_meta(metadata, namespaced=resource.namespaced, validate_name=resource.strategy.validate_name)
     if old is not None:
         problems += validate_object_meta_update(metadata, old["metadata"], is_valid=not problems)
+    if "finalizers" in metadata and resource.strategy.qualifies_finalizers:
+        problems += unqualified_finalizer_problems(metadata["finalizers"] or ())
     return problems and _first(problems)
 
 

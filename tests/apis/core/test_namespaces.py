@@ -49,9 +49,9 @@ def test_update_keeps_finalizers_and_status():
 
 @pytest.mark.parametrize(("deleted", "phase", "wanted"), [
     (False, "Active", []),
-    (False, "Terminating", ["status.phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"]),
+    (False, "Terminating", ["status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"]),
     (True, "Terminating", []),
-    (True, "Active", ["status.phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"]),
+    (True, "Active", ["status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"]),
 ])  # fmt: skip
 def test_phase_follows_deletion(deleted, phase, wanted):
     """The phase says whether the namespace is being deleted."""
@@ -87,7 +87,7 @@ def test_finalizer_names():
     """A finalizer is the server's own or has a domain."""
     obj = namespace(spec={"finalizers": ["kubernetes", "mine"]})
     assert [str(problem) for problem in STRATEGY.validate(obj)] == [
-        'spec.finalizers[1]: Invalid value: "mine": name is neither a standard finalizer name nor is it fully qualified'
+        'spec.finalizers: Invalid value: "mine": name is neither a standard finalizer name nor is it fully qualified'
     ]
 
 

@@ -1,0 +1,90 @@
+"""Answers recorded from kube-apiserver 1.37.2 to valid and invalid writes.
+
+Each file is a list of groups. A group has `kind` (its name), `path` (of the collection, without the cluster), `base` (a valid object) and
+`cases`. A case has a `name`, and
+
+- for a create: `set`, the changes of the base: pairs of a path and a value, or the path alone, which removes the field;
+- for an update: `from`, the changes of the base that is created first, `update`, the changes of the stored object that is sent back, and
+  `subresource`, through which it is updated;
+- `answer`: the `code`, and for refusals `reason`, `message` and `causes` (reason, field, message).
+
+All requests but the creation for an update are dry runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.server.handlers.conftest import Api
+
+_STEP = re.compile(r'\["([^"]*)"\]|\[(\d+)\]|([^.\[]+)')
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """The groups of a file."""
+    groups: list[dict[str, Any]] = json.loads((Path(__file__).parent / f"{name}.json").read_text())
+    return groups
+
+
+def changed(document: dict[str, Any], changes: Iterable[Sequence[Any]]) -> dict[str, Any]:
+    """A copy of a document with other values at some paths."""
+    document = copy.deepcopy(document)
+    for path, *value in changes:
+        *way, last = _steps(path)
+        here: Any = document
+        for step in way:
+            here = here.setdefault(step, {}) if isinstance(here, dict) else here[step]
+        if not value:
+            del here[last]
+        elif isinstance(here, list) and last == len(here):
+            here.append(copy.deepcopy(value[0]))
+        else:
+            here[last] = copy.deepcopy(value[0])
+    return document
+
+
+async def differences(api: Api, group: dict[str, Any], cluster: str = "a") -> list[str]:
+    """The cases of a group that the server answers in another way than kube-apiserver."""
+    found = []
+    for case in group["cases"]:
+        answer = await _answer(api, group, case, f"/clusters/{cluster}{group['path']}")
+        if answer != case["answer"]:
+            found.append(f"{case['name']}: {answer}, not {case['answer']}")
+    return found
+
+
+async def _answer(api: Api, group: dict[str, Any], case: dict[str, Any], path: str) -> dict[str, Any]:
+    base = changed(group["base"], case.get("from", ()))
+    params = {"dryRun": "All"}
+    if "update" not in case:
+        return _summary(await api("POST", path, changed(base, case.get("set", ())), params=params))
+    stored = await api.ok("POST", path, base)
+    target = f"{path}/{base['metadata']['name']}"
+    subresource = f"/{case['subresource']}" if "subresource" in case else ""
+    response = await api("PUT", f"{target}{subresource}", changed(stored, case["update"]), params=params)
+    await api.ok("DELETE", target, params={"gracePeriodSeconds": "0"})
+    return _summary(response)
+
+
+def _summary(response: Any) -> dict[str, Any]:
+    if response.status_code < 300:
+        return {"code": response.status_code}
+    status = response.json()
+    answer = {"code": response.status_code, "reason": status.get("reason", ""), "message": status.get("message", "")}
+    causes = (status.get("details") or {}).get("causes")
+    if causes:
+        answer["causes"] = [[cause.get(member, "") for member in ("reason", "field", "message")] for cause in causes]
+    return answer
+
+
+def _steps(path: str) -> list[str | int]:
+    steps: list[str | int] = []
+    for match in _STEP.finditer(path):
+        quoted, index, name = match.groups()
+        steps.append(int(index) if index else quoted if name is None else name)
+    return steps
