@@ -12,6 +12,8 @@ SETTINGS = (
     "leader_elect",
     "namespace_deletion_grace",
     "legacy_service_account_token_clean_up_period",
+    "event_ttl",
+    "terminated_pod_gc_threshold",
     "metrics_bind_address",
     "log_level",
     "log_format",

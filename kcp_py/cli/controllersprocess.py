@@ -17,7 +17,7 @@ from kcp_py.cli.remote import command_errors, load_context
 from kcp_py.client.remote import RemoteClient
 from kcp_py.client.remotetap import RemoteTap
 from kcp_py.client.transport import Transport
-from kcp_py.controllers import LeaderElection, check_selection, start_controllers
+from kcp_py.controllers import ControllerSettings, LeaderElection, check_selection, start_controllers
 from kcp_py.options import Options
 from kcp_py.telemetry.logs import configure_logging
 
@@ -59,8 +59,7 @@ async def _run(options: Options, transport: Transport) -> None:
             client,
             tap,
             options.controllers,
-            namespace_grace=options.namespace_deletion_grace,
-            token_period=options.legacy_service_account_token_clean_up_period,
+            settings=ControllerSettings.of(options),
             election=election,
         )
         health = ControllersHealth(tap, election, loops)

@@ -8,6 +8,15 @@ from kcp_py.controllers.names import check_selection
 from kcp_py.controllers.runtime.controller import ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.queuemetrics import describe_queues
+from kcp_py.controllers.settings import ControllerSettings
 from kcp_py.controllers.starting import is_elected, start_controllers
 
-__all__ = ["ControllerFactory", "LeaderElection", "check_selection", "describe_queues", "is_elected", "start_controllers"]
+__all__ = [
+    "ControllerFactory",
+    "ControllerSettings",
+    "LeaderElection",
+    "check_selection",
+    "describe_queues",
+    "is_elected",
+    "start_controllers",
+]

@@ -12,24 +12,30 @@ from typing import Final
 
 CLUSTER_ROLE_AGGREGATION: Final = "clusterrole-aggregation-controller"
 CUSTOM_RESOURCE_DEFINITION: Final = "customresourcedefinition-controller"
+EVENT_TTL: Final = "event-ttl-controller"
 GARBAGE_COLLECTOR: Final = "garbage-collector-controller"
 LEGACY_CLEANER: Final = "legacy-serviceaccount-token-cleaner-controller"
 LOGICAL_CLUSTER_CONTROLLER: Final = "logicalcluster-controller"
 NAMESPACE: Final = "namespace-controller"
+POD_GARBAGE_COLLECTOR: Final = "pod-garbage-collector-controller"
 SERVICE_ACCOUNT_SECRETS: Final = "serviceaccount-token-controller"
 SIGNING: Final = "certificatesigningrequest-signing-controller"
 SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
+TTL_AFTER_FINISHED: Final = "ttl-after-finished-controller"
 
 CONTROLLERS: Final = (
     SIGNING_REQUEST_CLEANER,
     SIGNING,
     CLUSTER_ROLE_AGGREGATION,
     CUSTOM_RESOURCE_DEFINITION,
+    EVENT_TTL,
     GARBAGE_COLLECTOR,
     LEGACY_CLEANER,
     LOGICAL_CLUSTER_CONTROLLER,
     NAMESPACE,
+    POD_GARBAGE_COLLECTOR,
     SERVICE_ACCOUNT_SECRETS,
+    TTL_AFTER_FINISHED,
 )
 """All controllers; all are on by default."""
 
@@ -44,8 +50,10 @@ ALIASES: Final[Mapping[str, str]] = {
     "logicalclusters": LOGICAL_CLUSTER_CONTROLLER,
     "namespace": NAMESPACE,
     "namespaces": NAMESPACE,
+    "podgc": POD_GARBAGE_COLLECTOR,
     "serviceaccount-token": SERVICE_ACCOUNT_SECRETS,
     "tokensecrets": SERVICE_ACCOUNT_SECRETS,
+    "ttl-after-finished": TTL_AFTER_FINISHED,
 }
 """Other names that a selection may use."""
 

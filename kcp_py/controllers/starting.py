@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from kcp_py.aio import Supervisor
 from kcp_py.aio.cooperative import Throttle
@@ -13,15 +13,19 @@ from kcp_py.apis.core.tokensecrets import CONTROLLER
 from kcp_py.client import Client, Tap
 from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.crds import CRDController
+from kcp_py.controllers.events import EventTTLController
+from kcp_py.controllers.finishedjobs import FinishedJobController
 from kcp_py.controllers.garbage import GarbageCollector
-from kcp_py.controllers.legacytokens import YEAR_SECONDS, LegacyTokenCleaner
+from kcp_py.controllers.legacytokens import LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.names import ALIASES, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
+from kcp_py.controllers.pods import PodGarbageCollector
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
+from kcp_py.controllers.settings import ControllerSettings
 from kcp_py.controllers.signingrequests import SigningController, SigningRequestCleaner
 from kcp_py.controllers.tokensecrets import TokenSecretController
 from kcp_py.options import Options
@@ -43,8 +47,7 @@ def start_controllers(
     selection: Collection[str] = ("*",),
     *,
     clock: Callable[[], float] = time.time,
-    namespace_grace: float = 0.0,
-    token_period: float = YEAR_SECONDS,
+    settings: ControllerSettings | None = None,
     additional: Sequence[ControllerFactory] = (),
     election: LeaderElection | None = None,
     signer: SigningController | None = None,
@@ -56,9 +59,8 @@ def start_controllers(
         client: of all clusters.
         tap: on the same store.
         selection: see `is_enabled`.
-        clock: Unix seconds, for the times in conditions and for `namespace_grace`.
-        namespace_grace: seconds between the deletion of a namespace and that of its content.
-        token_period: see `LegacyTokenCleaner`.
+        clock: Unix seconds.
+        settings: of the controllers; None for the defaults.
         additional: make controllers in addition to those of the server.
         election: the controllers run only while it is won; None to run them always.
         signer: signs certificates. It runs in each process that has the key, elected or not; None where this one has none.
@@ -66,24 +68,12 @@ def start_controllers(
     Raises:
         ValueError: the selection names a controller that does not exist, or two controllers have one name.
     """
+    settings = settings or ControllerSettings()
     context = ControllerContext(client, tap)
     own = [make(context) for make in additional]
     check_selection(selection, [controller.name for controller in own])
 
-    def now() -> str:
-        return format_time(clock())
-
-    namespaces, garbage = controller_user("namespace-controller"), controller_user("generic-garbage-collector")
-    controllers: list[Controller] = [
-        ClusterRoleController(client.acting_as(controller_user("clusterrole-aggregation-controller"))),
-        CRDController(client, tap, now=now),
-        LegacyTokenCleaner(client.acting_as(controller_user("legacy-service-account-token-cleaner")), period=token_period, clock=clock),
-        LogicalClusterController(client, tap, now=now),
-        NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=namespace_grace),
-        SigningRequestCleaner(client.acting_as(controller_user("certificate-controller")), clock=clock),
-        TokenSecretController(client.acting_as(controller_user(CONTROLLER))),
-        *own,
-    ]
+    controllers = [*_controllers(client, tap, settings, clock=clock), *own]
     names = [*ALIASES, GarbageCollector.name, *(controller.name for controller in controllers)]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two controllers are named {min(repeated)}")
@@ -93,7 +83,8 @@ def start_controllers(
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
         throttle = Throttle()
-        collector = GarbageCollector(client.acting_as(garbage), tap.acting_as(garbage), queue, now=now, throttle=throttle)
+        user = controller_user("generic-garbage-collector")
+        collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=_now(clock), throttle=throttle)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
     local = [ReconcileLoop(tap, signer, changes_of(tap, signer))] if signer is not None and is_enabled(signer.name, selection) else []
     _start(supervisor, local)
@@ -104,6 +95,32 @@ def start_controllers(
     else:
         supervisor.start("leader election", lambda: election.run(lambda: _run(supervisor.nested(), loops)))
     return [*loops, *local]
+
+
+def _now(clock: Callable[[], float]) -> Callable[[], str]:
+    return lambda: format_time(clock())
+
+
+def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, clock: Callable[[], float]) -> Iterator[Controller]:
+    """Those of the server that run in one process at a time, but for the garbage collector."""
+
+    def acting_as(name: str) -> Client:
+        return client.acting_as(controller_user(name))
+
+    now = _now(clock)
+    namespaces = controller_user("namespace-controller")
+    yield ClusterRoleController(acting_as("clusterrole-aggregation-controller"))
+    yield CRDController(client, tap, now=now)
+    if settings.event_ttl > 0:
+        yield EventTTLController(client, ttl=settings.event_ttl, clock=clock)
+    yield FinishedJobController(acting_as("ttl-after-finished-controller"), clock=clock)
+    yield LegacyTokenCleaner(acting_as("legacy-service-account-token-cleaner"), period=settings.token_period, clock=clock)
+    yield LogicalClusterController(client, tap, now=now)
+    yield NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=settings.namespace_grace)
+    if settings.terminated_pods > 0:
+        yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods)
+    yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
+    yield TokenSecretController(acting_as(CONTROLLER))
 
 
 def _start(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:

@@ -19,7 +19,7 @@ from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.client import LocalClient, LocalTap
-from kcp_py.controllers import ControllerFactory, LeaderElection, describe_queues, is_elected, start_controllers
+from kcp_py.controllers import ControllerFactory, ControllerSettings, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.admission import AdmissionParts, build_admission
 from kcp_py.controlplane.catalog import Api, build_catalog
@@ -252,8 +252,7 @@ class ControlPlane:
             self.client,
             self.tap,
             options.controllers,
-            namespace_grace=options.namespace_deletion_grace,
-            token_period=options.legacy_service_account_token_clean_up_period,
+            settings=ControllerSettings.of(options),
             additional=self._controllers,
             election=LeaderElection(self.client) if is_elected(options) else None,
             signer=self._signer(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcp_py.options.fields import OPERATION, setting
-from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, above_zero, choice
+from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, above_zero, choice, integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,13 @@ class OperationOptions:
         OPERATION,
         "How long the token of a secret that its service account names must not have been used before it is marked as invalid, and how "
         "long after that the secret is deleted.",
+    )
+    event_ttl: float = setting(DURATION, 3600.0, OPERATION, "How long events are kept after their last write; 0 keeps them.")
+    terminated_pod_gc_threshold: int = setting(
+        integer(0, 1_000_000_000),
+        12_500,
+        OPERATION,
+        "How many pods that have ended are kept in each logical cluster. Beyond it the oldest are deleted; 0 keeps all.",
     )
     controllers: tuple[str, ...] = setting(
         LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."

@@ -11,7 +11,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.apis.core.tokensecrets import INVALID_SINCE, LAST_USED, TRACKING, day_of
-from kcp_py.controllers import start_controllers
+from kcp_py.controllers import ControllerSettings, start_controllers
 from kcp_py.controllers.legacytokens import DAY_SECONDS, LegacyTokenCleaner
 from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.queue import Key
@@ -192,7 +192,9 @@ async def test_it_runs_with_the_other_controllers() -> None:
         since = {"metadata": {"name": TRACKING, "namespace": "kube-system"}, "data": {"since": "2020-01-01"}}
         await registry.client.create(TEAM, CONFIG_MAPS, since)
         late = cleaner.now + PERIOD + DAY_SECONDS
-        start_controllers(registry.supervisor, registry.client, registry.tap, clock=lambda: late, token_period=PERIOD)
+        start_controllers(
+            registry.supervisor, registry.client, registry.tap, clock=lambda: late, settings=ControllerSettings(token_period=PERIOD)
+        )
         await registry.until_gone(TEAM, SECRETS, "default", "one")
 
 

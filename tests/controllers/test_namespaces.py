@@ -11,7 +11,7 @@ import pytest
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
-from kcp_py.controllers import start_controllers
+from kcp_py.controllers import ControllerSettings, start_controllers
 from kcp_py.controllers.content import Content
 from kcp_py.controllers.namespaces import NamespaceController, conditions_of, remaining_grace
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
@@ -254,7 +254,8 @@ async def test_a_cluster_that_is_deleted_has_no_grace() -> None:
     """Its namespaces go with it, those that were being deleted too: no client can see them any more."""
     time = VirtualTime()
     async with open_registry(MemoryStorage()) as registry:
-        start_controllers(registry.supervisor, registry.client, registry.tap, clock=time.clock, namespace_grace=3600)
+        settings = ControllerSettings(namespace_grace=3600)
+        start_controllers(registry.supervisor, registry.client, registry.tap, clock=time.clock, settings=settings)
         await delete_at(registry, time, "shop")
         await registry.client.create(TEAM, NAMESPACES, namespace("other"))
         await registry.client.create(TEAM, CONFIG_MAPS, config_map("one", "other"))

@@ -50,6 +50,8 @@ class ControllerSource(NamedTuple):
     """What has to be looked at after a change."""
     wanted: ObjectFilter = EVERYTHING
     """Which of the objects that exist when the controller starts may need work."""
+    delay: float = 0.0
+    """Seconds between a change and the look at its keys. A key that is added meanwhile waits anew."""
 
 
 class Controller(Reconciler, Protocol):

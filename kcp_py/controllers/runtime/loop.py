@@ -36,7 +36,10 @@ def changes_of(
             async with aclosing(tap.changes(source.resource, wanted=source.wanted)) as changes:
                 async for change in changes:
                     for key in source.keys(change):
-                        queue.add(key)
+                        if source.delay:
+                            queue.add_after(key, source.delay)
+                        else:
+                            queue.add(key)
             await sleep(_RESTART_SECONDS)
 
     async def follow(queue: WorkQueue) -> None:

@@ -1,0 +1,76 @@
+"""Controller `event-ttl-controller`: events are deleted some time after their last write.
+
+In Kubernetes kube-apiserver gives each event a lease of etcd (`--event-ttl`). Here nothing is kept in memory for an event: its metadata has
+the time of its last write. A cluster has one timer while it has events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.apimachinery.meta.timestamps import parse_time
+from kcp_py.client import Client, ObjectChange
+from kcp_py.controllers.names import EVENT_TTL
+from kcp_py.controllers.runtime.controller import ControllerSource, Later
+from kcp_py.controllers.runtime.queue import Key
+from kcp_py.controllers.runtime.sweeps import Sweeps, delete_unchanged, pages
+
+EVENTS: Final = GroupVersionResource("", "v1", "events")
+_LOOKS: Final = 20
+"""How often a cluster is looked at during the life of an event, at the most: so much later than its time may an event go."""
+
+
+class EventTTLController:
+    """Deletes the events of a cluster that were not written for a time."""
+
+    name = EVENT_TTL
+    per_cluster = 1
+
+    def __init__(self, client: Client, *, ttl: float, clock: Callable[[], float] = time.time) -> None:
+        """Make the controller.
+
+        Args:
+            client: of all clusters.
+            ttl: seconds.
+            clock: Unix seconds.
+        """
+        self._client = client
+        self._ttl = ttl
+        self._clock = clock
+        self._sweeps = Sweeps()
+
+    @property
+    def sources(self) -> Sequence[ControllerSource]:
+        """Events."""
+        return (ControllerSource(EVENTS, self.keys, delay=self._ttl / _LOOKS),)
+
+    def keys(self, change: ObjectChange) -> Iterable[Key]:
+        """The cluster of a new or changed event."""
+        return self._sweeps.expect(change.cluster) if change.value is not None else ()
+
+    async def reconcile(self, key: Key) -> int | Later:
+        self._sweeps.begin(key.cluster)
+        now = self._clock()
+        earliest: float | None = None
+        async for items in pages(self._client, key.cluster, EVENTS, metadata_only=True):
+            expired = []
+            for item in items:
+                end = last_write(item["metadata"]) + self._ttl
+                if end <= now:
+                    expired.append(item["metadata"])
+                elif earliest is None or end < earliest:
+                    earliest = end
+            await delete_unchanged(self._client, key.cluster, EVENTS, expired)
+        if earliest is None:
+            return 0
+        self._sweeps.repeat(key.cluster)
+        return Later(max(earliest - now, self._ttl / _LOOKS))
+
+
+def last_write(metadata: Mapping[str, Any]) -> float:
+    """When an object was created or changed last, in Unix seconds, by the times that the server writes."""
+    times = [metadata["creationTimestamp"], *(entry.get("time") for entry in metadata.get("managedFields") or ())]
+    return max(parse_time(one) for one in times if one)

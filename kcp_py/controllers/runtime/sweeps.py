@@ -1,0 +1,94 @@
+"""`Sweeps`: controllers that look at all objects of a cluster at once, some time after the first of many changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.client import Client
+from kcp_py.controllers.runtime.queue import Key
+from kcp_py.logicalcluster import Name
+
+PAGE: Final = 200
+"""Objects that are held at once."""
+_DELETIONS: Final = 16
+"""Deletions at the same time, so that a store can commit them together."""
+
+
+class Sweeps:
+    """Which clusters will be looked at. However many objects change, a cluster has one entry, one key and one timer."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._expected: set[Name] = set()
+
+    def expect(self, cluster: Name) -> Iterable[Key]:
+        """The key of a cluster, unless it will be looked at anyway."""
+        if cluster not in self._expected:
+            self._expected.add(cluster)
+            yield Key(cluster, "", "")
+
+    def begin(self, cluster: Name) -> None:
+        """A look begins: it may miss changes from now on."""
+        self._expected.discard(cluster)
+
+    def repeat(self, cluster: Name) -> None:
+        """The controller itself looks again later."""
+        self._expected.add(cluster)
+
+    def __len__(self) -> int:
+        """How many clusters will be looked at."""
+        return len(self._expected)
+
+
+async def pages(
+    client: Client, cluster: Name, resource: GroupVersionResource, *, metadata_only: bool = False
+) -> AsyncGenerator[Sequence[dict[str, Any]], None]:
+    """The objects of a cluster in pages; none where the cluster does not serve the resource.
+
+    Raises:
+        StatusError: anything but 404.
+    """
+    token = ""
+    while True:
+        try:
+            page = await client.list(cluster, resource, limit=PAGE, continue_token=token, metadata_only=metadata_only)
+        except StatusError as error:
+            if error.code == 404:
+                return
+            raise
+        yield page.items
+        token = page.continue_token
+        if not token:
+            return
+
+
+async def delete_unchanged(client: Client, cluster: Name, resource: GroupVersionResource, metadata: Sequence[Mapping[str, Any]]) -> None:
+    """Delete objects as they were read. Those that have changed or gone meanwhile are left alone.
+
+    Args:
+        client: of all clusters.
+        cluster: the logical cluster.
+        resource: the resource and its version.
+        metadata: of the objects.
+
+    Raises:
+        StatusError: the first refusal.
+    """
+    for start in range(0, len(metadata), _DELETIONS):
+        deletions = (_delete(client, cluster, resource, one) for one in metadata[start : start + _DELETIONS])
+        for failed in await asyncio.gather(*deletions, return_exceptions=True):
+            if isinstance(failed, BaseException):
+                raise failed
+
+
+async def _delete(client: Client, cluster: Name, resource: GroupVersionResource, metadata: Mapping[str, Any]) -> None:
+    uid, version = metadata["uid"], metadata["resourceVersion"]
+    try:
+        await client.delete(cluster, resource, metadata.get("namespace", ""), metadata["name"], uid=uid, resource_version=version)
+    except StatusError as error:
+        if error.code not in {404, 409}:
+            raise
