@@ -48,6 +48,12 @@ SERVED = {
     ("rbac_authorization_v1", "ClusterRoleBinding"): ("io.k8s.api.rbac.v1.", [], []),
     ("rbac_authorization_v1", "Role"): ("io.k8s.api.rbac.v1.", [], []),
     ("rbac_authorization_v1", "RoleBinding"): ("io.k8s.api.rbac.v1.", [], []),
+    ("admissionregistration_v1", "MutatingAdmissionPolicy"): ("io.k8s.api.admissionregistration.v1.", [], ["api-extensions"]),
+    ("admissionregistration_v1", "MutatingAdmissionPolicyBinding"): ("io.k8s.api.admissionregistration.v1.", [], ["api-extensions"]),
+    ("admissionregistration_v1", "MutatingWebhookConfiguration"): ("io.k8s.api.admissionregistration.v1.", [], ["api-extensions"]),
+    ("admissionregistration_v1", "ValidatingAdmissionPolicy"): ("io.k8s.api.admissionregistration.v1.", [], ["api-extensions"]),
+    ("admissionregistration_v1", "ValidatingAdmissionPolicyBinding"): ("io.k8s.api.admissionregistration.v1.", [], ["api-extensions"]),
+    ("admissionregistration_v1", "ValidatingWebhookConfiguration"): ("io.k8s.api.admissionregistration.v1.", [], ["api-extensions"]),
     ("apiextensions_v1", "CustomResourceDefinition"): (
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.",
         ["crd", "crds"],

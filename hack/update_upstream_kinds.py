@@ -28,12 +28,6 @@ NAMES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("", "Pod"): (["po"], ["all"]),
     ("", "ReplicationController"): (["rc"], ["all"]),
     ("", "Service"): (["svc"], ["all"]),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): ([], ["api-extensions"]),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): ([], ["api-extensions"]),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): ([], ["api-extensions"]),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): ([], ["api-extensions"]),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): ([], ["api-extensions"]),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): ([], ["api-extensions"]),
     ("apiregistration.k8s.io", "APIService"): ([], ["api-extensions"]),
     ("apps", "DaemonSet"): (["ds"], ["all"]),
     ("apps", "Deployment"): (["deploy"], ["all"]),
@@ -74,14 +68,11 @@ FIELD_LABELS: dict[tuple[str, str], list[str]] = {
 
 _CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _MODE = {"defaultMode": 420}
-_MATCH = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
-_WEBHOOK = {"failurePolicy": "Fail", **_MATCH, "timeoutSeconds": 10}
 _ORDERED = {"maxUnavailable": 1, "partition": 0}
 _ROLLING = {"maxSurge": "25%", "maxUnavailable": "25%"}
 _ISCSI = {"iscsiInterface": "default"}
 _RBD = {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}
 _SCALE_IO = {"storageMode": "ThinProvisioned", "fsType": "xfs"}
-_ADMISSION = "io.k8s.api.admissionregistration."
 _FLOW = "io.k8s.api.flowcontrol.v1."
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -178,20 +169,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     _FLOW + "QueuingConfiguration": {"handSize": 8, "queueLengthLimit": 50, "queues": 64},
     "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": {"port": 443},
     **{f"io.k8s.api.resource.{version}.DeviceToleration": {"operator": "Equal"} for version in ("v1", "v1beta2")},
-    _ADMISSION + "v1.MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
-    _ADMISSION + "v1.ServiceReference": {"port": 443},
-    _ADMISSION + "v1.ValidatingWebhook": _WEBHOOK,
-    _ADMISSION + "v1.RuleWithOperations": {"scope": "*"},
-    _ADMISSION + "v1.ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
-    **{
-        f"{_ADMISSION}{version}.{name}": value
-        for version in ("v1", "v1beta1")
-        for name, value in {
-            "MatchResources": _MATCH,
-            "MutatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
-            "NamedRuleWithOperations": {"scope": "*"},
-        }.items()
-    },
 }
 
 

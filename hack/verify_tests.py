@@ -46,7 +46,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
-    "apimachinery/meta": [Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata")],
+    "apimachinery/meta": [
+        Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata"),
+        Row("selectorvalidation", "apis/admissionregistration/test_webhooks", "selectors of webhooks, in one table of problems"),
+    ],
     "apimachinery/patches": [
         Row("elements", "apimachinery/patches/test_strategic_merge_patch", "the order of elements is seen in merged lists")
     ],
@@ -61,6 +64,12 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         ),
     ],
     "apis/access": [Row("schema source", "authz/grants/test_authorizer", "grants are created, refused and served in one cluster alone")],
+    "apis/admissionregistration": [
+        Row(
+            "conditions defaults rules", "apis/admissionregistration/test_webhooks", "parts of one configuration, in one table of problems"
+        ),
+        Row("columns", "apis/admissionregistration/test_strategy", "seen in answers"),
+    ],
     "apis/apiextensions": [
         Row("columns install", "server/handlers/test_crds", "install the rules and columns of the group, seen in answers")
     ],
@@ -146,7 +155,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "the verbs, asked over HTTP and by the client",
         ),
     ],
-    "schema": [Row("contract", "registry/store/test_validation", "a protocol with the schema of anything")],
+    "schema": [
+        Row("contract", "registry/store/test_validation", "a protocol with the schema of anything"),
+        Row("webhookclient", "apis/admissionregistration/test_webhooks", "URLs and services of webhooks, in one table of problems"),
+    ],
     "schema/crd": [
         Row("conversion defaults openapi_schema shape structure versions", "schema/crd/test_validation", "rules of one report about a CRD"),
     ],

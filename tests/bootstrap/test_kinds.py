@@ -49,6 +49,7 @@ def test_status_subresources():
         "resourcequotas",
         "certificatesigningrequests",
         "customresourcedefinitions",
+        "validatingadmissionpolicies",
         "logicalclusters",
     }
 

@@ -47,7 +47,7 @@ def test_every_plural_is_a_name_of_its_own():
         ("widgets", '"widgets" is not a kind of Kubernetes that can be installed'),
         ("configmaps", "configmaps is served by every cluster already"),
         ("roles.rbac.authorization.k8s.io", "is served by every cluster already"),
-        ("*.example.com", 'no known kind is in the group "example.com"; there are admissionregistration.k8s.io, '),
+        ("*.example.com", 'no known kind is in the group "example.com"; there are apiregistration.k8s.io, '),
     ],
 )
 def test_unknown_names(name, message):

@@ -42,7 +42,7 @@ def test_install(command):
     assert (listed["pods"], listed["statefulsets.apps"], listed["services"]) == ("yes", "yes", "no")
     assert command("uninstall", "--cluster", "team-a", "sts", "services") == (0, "statefulsets.apps deleted\nservices.core not found\n", "")
     code, out, err = command("install", "--create", "--cluster", "team-b", "all")
-    assert (code, out.count(" created\n"), err.count("warning: ")) == (0, 51, 10)
+    assert (code, out.count(" created\n"), err.count("warning: ")) == (0, 45, 4)
 
 
 def test_an_older_definition_is_brought_up_to_date(command, running):
@@ -147,15 +147,15 @@ def test_installed_kinds_are_marked_and_protected(command, running):
 def test_kinds_that_nothing_enforces(command):
     """Installing a kind that protects nothing yet says so on stderr, with and without a dry run."""
     warning = (
-        "warning: validatingwebhookconfigurations.admissionregistration.k8s.io: kcp-py stores these objects and does not enforce them: "
-        "no admission webhook is called\n"
+        "warning: networkpolicies.networking.k8s.io: kcp-py stores these objects and does not enforce them: "
+        "no network traffic is filtered\n"
     )
-    assert command("install", "--dry-run", "-o", "name", "validatingwebhookconfigurations") == (
+    assert command("install", "--dry-run", "-o", "name", "networkpolicies") == (
         0,
-        "validatingwebhookconfigurations.admissionregistration.k8s.io\n",
+        "networkpolicies.networking.k8s.io\n",
         warning,
     )
-    assert command("install", "--create", "--cluster", "team-f", "validatingwebhookconfigurations", "pods")[2] == warning
+    assert command("install", "--create", "--cluster", "team-f", "networkpolicies", "pods")[2] == warning
 
 
 def test_columns_are_as_wide_as_their_cells(command):

@@ -22,7 +22,11 @@ _BUILT_IN = "the kind is built in here and cannot be defined a second time"
 _LABEL = "labelled by a structural check that does not run CEL; a rule of the definition refuses it"
 
 REASONS: Final = (
-    Reason("crds", ("crds/rbac.authorization.k8s.io_", "crds/core.kcp.io_logicalclusters"), _BUILT_IN),
+    Reason(
+        "crds",
+        ("crds/admissionregistration.k8s.io_", "crds/core.kcp.io_logicalclusters", "crds/rbac.authorization.k8s.io_"),
+        _BUILT_IN,
+    ),
     Reason("objects: definition present", ("crs/core.kcp.io_logicalclusters/",), _BUILT_IN),
     Reason(
         "crds: accepted",

@@ -61,7 +61,7 @@ def test_groups_document():
     groups = content(discovery.groups())["groups"]
     assert [group["name"] for group in groups] == [
         "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "rbac.authorization.k8s.io",
-        "apiextensions.k8s.io", "coordination.k8s.io", "core.kcp.io", "example.com",
+        "admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "core.kcp.io", "example.com",
     ]  # fmt: skip
     assert groups[-1] == {
         "name": "example.com",
@@ -112,7 +112,7 @@ def test_aggregated_entries_equal_those_of_a_real_server():
                 if wanted is not None:
                     compared += 1
                     assert _without_kinds(resource) == _without_kinds(wanted)
-    assert compared == 14
+    assert compared == 18
 
 
 def test_aggregated_forms_are_split_as_the_paths_are():

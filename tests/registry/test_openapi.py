@@ -85,7 +85,8 @@ async def test_index():
     paths = orjson.loads((await published.index("/clusters/team-a")).body)["paths"]
     assert list(paths) == [
         "api/v1", "apis/events.k8s.io/v1", "apis/authentication.k8s.io/v1", "apis/authorization.k8s.io/v1",
-        "apis/certificates.k8s.io/v1", "apis/rbac.authorization.k8s.io/v1", "apis/apiextensions.k8s.io/v1",
+        "apis/certificates.k8s.io/v1", "apis/rbac.authorization.k8s.io/v1", "apis/admissionregistration.k8s.io/v1",
+        "apis/apiextensions.k8s.io/v1",
         "apis/coordination.k8s.io/v1", "apis/core.kcp.io/v1alpha1", "apis/example.com/v1",
     ]  # fmt: skip
     digest = await published.hash_of("example.com", "v1")

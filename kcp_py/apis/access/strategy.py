@@ -7,7 +7,8 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, required
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta import names
-from kcp_py.apis.rbac.strategy import missing_verb_problems, rule_problems, selector_problems
+from kcp_py.apimachinery.meta.selectorvalidation import selector_problems
+from kcp_py.apis.rbac.strategy import missing_verb_problems, rule_problems
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.registry.strategy import Strategy
 from kcp_py.request.user import (

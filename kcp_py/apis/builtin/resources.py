@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion, GroupVersionKind
 from kcp_py.apimachinery.serializer.protobuf import has_message
+from kcp_py.apis.admissionregistration import install as admissionregistration
 from kcp_py.apis.apiextensions import install as apiextensions
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
@@ -34,7 +35,7 @@ _REQUEST_MODEL: Final = "io.k8s.api.authentication.v1.TokenRequest"
 @cache
 def kind_rules() -> Installed:
     """The rules of all built-in kinds."""
-    groups = (core, coordination, authentication, authorization, certificates, rbac, apiextensions, kcp)
+    groups = (core, coordination, authentication, authorization, certificates, rbac, admissionregistration, apiextensions, kcp)
     return {resource: rules for group in groups for resource, rules in group.install().items()}
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden, go_struct, invalid, not_supported, required
+from kcp_py.apimachinery.fielderrors import FieldError, go_struct, invalid, not_supported, required
 from kcp_py.apimachinery.meta import names
-from kcp_py.apimachinery.meta.objectmeta import label_problems
+from kcp_py.apimachinery.meta.selectorvalidation import selector_problems
 from kcp_py.apis.rbac.policy import GROUP
 from kcp_py.registry.strategy import Strategy
 
@@ -143,29 +143,4 @@ def rule_problems(rules: Any, path: str, *, namespaced: bool) -> list[FieldError
             problems.append(required(f"{here}.apiGroups", "resource rules must supply at least one api group"))
         if not rule.get("resources"):
             problems.append(required(f"{here}.resources", "resource rules must supply at least one resource"))
-    return problems
-
-
-def selector_problems(selector: dict[str, Any], path: str) -> list[FieldError]:
-    """The problems of a label selector (k8s.io/apimachinery `pkg/apis/meta/v1/validation`)."""
-    problems = label_problems(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        here = f"{path}.matchExpressions[{index}]"
-        operator, values, key = expression.get("operator", ""), expression.get("values") or (), expression.get("key", "")
-        match operator:
-            case "In" | "NotIn":
-                if not values:
-                    problems.append(required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-            case "Exists" | "DoesNotExist":
-                if values:
-                    text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                    problems.append(forbidden(f"{here}.values", text))
-            case _:
-                problems.append(invalid(f"{here}.operator", operator, "not a valid selector operator"))
-        problems += [invalid(f"{here}.key", key, text) for text in names.qualified_name_problems(key)]
-        problems += [
-            invalid(f"{here}.values[{position}]", value, text)
-            for position, value in enumerate(values)
-            for text in names.label_value_problems(value)
-        ]
     return problems

@@ -12,13 +12,10 @@ from typing import Any, Final
 from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column
 from kcp_py.apis.typed.cells import (
     NONE,
-    UNSET,
     Object,
     age,
     at,
     column,
-    count,
-    count_at,
     field,
     flag,
     joined,
@@ -27,7 +24,6 @@ from kcp_py.apis.typed.cells import (
     number,
     object_at,
     objects_at,
-    selector_text,
     text,
 )
 from kcp_py.apis.upstream.autoscaler_columns import autoscaler_columns
@@ -71,19 +67,6 @@ def _kernel(node: Object, _now: float) -> str:
     architecture = text(info.get("architecture"))
     kernel = text(info.get("kernelVersion")) or "<unknown>"
     return f"{kernel} ({architecture})" if architecture else kernel
-
-
-def _parameter_kind(obj: Object, _now: float) -> str:
-    kind = at(obj, "spec", "paramKind")
-    return f"{text(kind.get('apiVersion'))}/{text(kind.get('kind'))}" if isinstance(kind, Mapping) else UNSET
-
-
-def _parameter(obj: Object, _now: float) -> str:
-    reference = object_at(obj, "spec", "paramRef")
-    name = text(reference.get("name"))
-    if name:
-        return f"{text(reference.get('namespace')) or '*'}/{name}"
-    return selector_text(reference["selector"]) if "selector" in reference else UNSET
 
 
 def _request_state(obj: Object, _now: float) -> str:
@@ -130,13 +113,6 @@ def _group_status(obj: Object, _now: float) -> str:
     return "Pending"
 
 
-_WEBHOOKS: Final = (
-    NAME,
-    column("Webhooks", count("webhooks"), "integer"),
-    AGE,
-)
-_BINDING: Final = (NAME, column("PolicyName", field("spec", "policyName")), column("ParamRef", _parameter), AGE)
-_ADMISSION: Final = "admissionregistration.k8s.io"
 _NAME_AND_AGE: Final = (NAME, AGE)
 
 
@@ -193,22 +169,6 @@ UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         column("Allowed Disruptions", number("status", "disruptionsAllowed"), "integer"),
         AGE,
     ),
-    (_ADMISSION, "mutatingwebhookconfigurations"): _WEBHOOKS,
-    (_ADMISSION, "validatingwebhookconfigurations"): _WEBHOOKS,
-    (_ADMISSION, "validatingadmissionpolicies"): (
-        NAME,
-        column("Validations", count_at("spec", "validations"), "integer"),
-        column("ParamKind", _parameter_kind),
-        AGE,
-    ),
-    (_ADMISSION, "mutatingadmissionpolicies"): (
-        NAME,
-        column("Mutations", count_at("spec", "mutations"), "integer"),
-        column("ParamKind", _parameter_kind),
-        AGE,
-    ),
-    (_ADMISSION, "validatingadmissionpolicybindings"): _BINDING,
-    (_ADMISSION, "mutatingadmissionpolicybindings"): _BINDING,
     ("certificates.k8s.io", "clustertrustbundles"): (NAME, column("SignerName", field("spec", "signerName", none=NONE))),
     ("certificates.k8s.io", "podcertificaterequests"): (
         NAME,

@@ -28,14 +28,10 @@ __all__ = ["DEFAULTERS", "FIELD_PATHS", "UpstreamSchema", "UpstreamStrategy"]
 FIELD_PATHS: Final[Mapping[str, str]] = {"status.successful": "status.succeeded"}
 """Field labels that are not the path of their field."""
 
-_ADMISSION: Final = "admissionregistration.k8s.io"
 _CREATE_ON_UPDATE: Final = frozenset(
     {("", "endpoints"), ("", "services"), ("coordination.k8s.io", "leasecandidates"), ("node.k8s.io", "runtimeclasses")}
 )
 _CONDITIONAL_UPDATE: Final = frozenset({
-    (_ADMISSION, "mutatingadmissionpolicies"), (_ADMISSION, "mutatingadmissionpolicybindings"),
-    (_ADMISSION, "mutatingwebhookconfigurations"), (_ADMISSION, "validatingadmissionpolicies"),
-    (_ADMISSION, "validatingadmissionpolicybindings"), (_ADMISSION, "validatingwebhookconfigurations"),
     ("apiregistration.k8s.io", "apiservices"), ("certificates.k8s.io", "clustertrustbundles"),
     ("certificates.k8s.io", "podcertificaterequests"), ("coordination.k8s.io", "leasecandidates"),
     ("node.k8s.io", "runtimeclasses"), ("policy", "poddisruptionbudgets"), ("scheduling.k8s.io", "podgroups"),
@@ -66,7 +62,7 @@ _STATUS_RESETS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("apps", "deployments"): frozenset({"labels"}),
     **dict.fromkeys(
         (
-            (_ADMISSION, "validatingadmissionpolicies"), ("apiregistration.k8s.io", "apiservices"),
+            ("apiregistration.k8s.io", "apiservices"),
             ("certificates.k8s.io", "podcertificaterequests"), ("flowcontrol.apiserver.k8s.io", "flowschemas"),
             ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"), ("networking.k8s.io", "servicecidrs"),
             ("resource.k8s.io", "devicetaintrules"), ("resource.k8s.io", "resourceclaims"), ("scheduling.k8s.io", "podgroups"),

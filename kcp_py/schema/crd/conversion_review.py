@@ -16,7 +16,7 @@ from kcp_py.apimachinery.meta.objectmeta import annotation_problems, label_probl
 from kcp_py.apimachinery.serializer.json.codec import decode_json
 from kcp_py.golang.quoting import go_quote
 from kcp_py.golang.types import go_type, json_type
-from kcp_py.schema.crd.conversion import ACCEPTED_REVIEW_VERSIONS
+from kcp_py.schema.webhookclient import ACCEPTED_REVIEW_VERSIONS
 
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.admissionregistration import install as admissionregistration
 from kcp_py.apis.builtin.resources import builtin_resources
 from kcp_py.registry.strategy import Strategy
 from kcp_py.request.user import LOOPBACK
 
+ADMISSION = {str(name) for name in admissionregistration.install()}
 RESOURCES = {resource.group_resource: resource for resource in builtin_resources("/registry")}
 
 
@@ -36,7 +38,7 @@ def test_create_on_update():
 def test_unconditional_update():
     """Exactly the kinds for which upstream refuses it need a resourceVersion."""
     assert {str(name) for name, resource in RESOURCES.items() if not resource.strategy.allow_unconditional_update} == {
-        "leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io", "logicalclusters.core.kcp.io",
+        "leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io", "logicalclusters.core.kcp.io", *ADMISSION,
     }  # fmt: skip
 
 
@@ -50,7 +52,7 @@ def test_deleted_objects_are_returned():
 def test_generation():
     """Kinds without a spec for controllers have no generation."""
     assert {str(name) for name, resource in RESOURCES.items() if resource.strategy.has_generation} == {
-        "customresourcedefinitions.apiextensions.k8s.io", "logicalclusters.core.kcp.io",
+        "customresourcedefinitions.apiextensions.k8s.io", "logicalclusters.core.kcp.io", *ADMISSION,
     }  # fmt: skip
 
 
@@ -62,6 +64,7 @@ def test_subresources():
         "namespaces": [("finalize", ("update",)), ("status", changed)],
         "resourcequotas": [("status", changed)],
         "serviceaccounts": [("token", ("create",))],
+        "validatingadmissionpolicies.admissionregistration.k8s.io": [("status", changed)],
         "customresourcedefinitions.apiextensions.k8s.io": [("status", changed)],
         "certificatesigningrequests.certificates.k8s.io": [("approval", changed), ("status", changed)],
         "logicalclusters.core.kcp.io": [("status", changed)],

@@ -75,11 +75,6 @@ FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"spec": {"resource": {"group": "", "resource": "secrets"}}},
         {"spec": {"resource": {"group": ""}}, "status": {}},
     ),
-    "ValidatingAdmissionPolicy": (
-        "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-        {"spec": {"validations": [{"expression": "true"}]}},
-        {"status": {}},
-    ),
     "VolumeAttachment": (
         "apis/storage.k8s.io/v1/volumeattachments",
         {"spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
@@ -129,7 +124,7 @@ async def test_what_is_always_encoded_is_there(tmp_path):
 
 async def test_wrapped_base64(api: Api):
     """Line ends are where the tools that encode put them; they are not stored."""
-    await installed(api, "validatingwebhookconfigurations", "apiservices")
+    await installed(api, "apiservices")
     secrets = "/clusters/a/api/v1/namespaces/default/secrets"
     assert (await api.ok("POST", secrets, {"metadata": {"name": "s"}, "data": {"a": "YW\r\nJj\n"}}))["data"] == {"a": "YWJj"}
     maps = "/clusters/a/api/v1/namespaces/default/configmaps"

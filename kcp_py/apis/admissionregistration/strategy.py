@@ -1,0 +1,80 @@
+"""The strategies of the kinds of the group (kubernetes `pkg/registry/admissionregistration`)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apis.admissionregistration.webhooks import webhook_problems, webhook_warnings
+from kcp_py.golang.quoting import go_quote
+from kcp_py.registry.strategy import Strategy
+
+_STATIC_SUFFIX = ".static.k8s.io"
+"""Of names that upstream keeps for the manifests of its `--admission-control-config-file`."""
+
+
+class _Registration(Strategy):
+    allow_unconditional_update = False
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        problems = self.problems(obj, None)
+        if text := _reserved(obj):
+            problems.append(invalid("metadata.name", obj["metadata"]["name"], text))
+        return problems
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        return self.problems(obj, old)
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        del old
+        return [f"metadata.name: {text}"] if (text := _reserved(obj)) else []
+
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        """The problems of the specification. `old`: the object before an update; None for a create."""
+        del obj, old
+        return []
+
+
+def _reserved(obj: dict[str, Any]) -> str:
+    if not str(obj["metadata"].get("name") or "").endswith(_STATIC_SUFFIX):
+        return ""
+    text = "are reserved for static manifest-based configurations and cannot be managed via the API"
+    return f"names ending with {go_quote(_STATIC_SUFFIX)} {text}"
+
+
+class _WebhookStrategy(_Registration):
+    mutating: ClassVar[bool]
+
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        return webhook_problems(obj, old, mutating=self.mutating)
+
+    def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+        return super().warnings(obj, old) + webhook_warnings(obj)
+
+
+class MutatingWebhookStrategy(_WebhookStrategy):
+    """Rules of a MutatingWebhookConfiguration."""
+
+    mutating = True
+
+
+class ValidatingWebhookStrategy(_WebhookStrategy):
+    """Rules of a ValidatingWebhookConfiguration."""
+
+    mutating = False
+
+
+class ValidatingPolicyStrategy(_Registration):
+    """Rules of a ValidatingAdmissionPolicy."""
+
+
+class MutatingPolicyStrategy(_Registration):
+    """Rules of a MutatingAdmissionPolicy."""
+
+
+class ValidatingPolicyBindingStrategy(_Registration):
+    """Rules of a ValidatingAdmissionPolicyBinding."""
+
+
+class MutatingPolicyBindingStrategy(_Registration):
+    """Rules of a MutatingAdmissionPolicyBinding."""
