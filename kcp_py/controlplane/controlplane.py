@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -12,7 +11,6 @@ from typing import Self
 
 import structlog
 
-from kcp_py.aio.offload import offload
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
@@ -261,7 +259,6 @@ class ControlPlane:
         self._start_monitoring(supervisor, storage, clusters.prefix)
         start_compaction(options, supervisor, storage)
         self.app = self._edge(storage, identity, service_accounts)
-        supervisor.start("preload", _preload)
 
     def _signer(self) -> SigningController:
         options = self._options
@@ -334,12 +331,6 @@ def _access_log_of(options: Options) -> AccessLog | None:
     if not every and (options.access_log == "none" or options.log_level == "error"):
         return None
     return AccessLog.to_stream(sys.stderr.buffer, options.log_format, every=every)
-
-
-async def _preload() -> None:
-    """Import modules that the start does not need but that would block the event loop when they are first used: rules, and tokens."""
-    await offload(importlib.import_module, "kcp_py.schema.crd.rule_checks")
-    await offload(importlib.import_module, "kcp_py.authn.serviceaccount.keys")
 
 
 async def _reload(token_files: TokenFiles, running: LongRequests) -> None:

@@ -19,6 +19,7 @@ from kcp_py.schema.crd.names import names_errors
 from kcp_py.schema.crd.names_conditions import set_condition
 from kcp_py.schema.crd.patterns import node_microseconds
 from kcp_py.schema.crd.validation import default_crd, stored_version_errors, validate_crd, warnings_for_crd
+from kcp_py.schema.rules.tree import is_compiler_imported
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 """On a CRD from its deletion on, until the last of its objects is gone."""
@@ -74,12 +75,13 @@ class CRDStrategy(Strategy):
     def is_heavy(self, obj: dict[str, Any]) -> bool:
         # The weights are measured: a schema node takes some microseconds, a rule half a millisecond.
         weight = 0
+        rule = _RULE if is_compiler_imported() else _HEAVY
         pending: list[Any] = [obj.get("spec")]
         while pending and weight < _HEAVY:
             value = pending.pop()
             weight += 1
             if type(value) is dict:
-                weight += _RULE * len(value.get("x-kubernetes-validations") or ())
+                weight += rule * len(value.get("x-kubernetes-validations") or ())
                 if (microseconds := node_microseconds(value)) > _HEAVY:
                     weight += microseconds
                 pending.extend(value.values())

@@ -132,7 +132,7 @@ class ServiceAccountTokens:
         digest = sha256(token).digest()
         verified = self._verified.get(digest)
         if verified is None or verified.generation is not self._keyring.generation:
-            verified = self._verify(token, digest, cluster)
+            verified = await self._verify(token, digest, cluster)
             if verified is None:
                 return None
             self._verified.set(digest, verified)
@@ -159,7 +159,7 @@ class ServiceAccountTokens:
             return None
         return AuthenticatedToken(verified.user if own == cluster else verified.foreign, shared)
 
-    def _verify(self, token: bytes, digest: bytes, cluster: ClusterSelection) -> _Verified | None:
+    async def _verify(self, token: bytes, digest: bytes, cluster: ClusterSelection) -> _Verified | None:
         """The token if it is of one of our issuers, and one of our keys has signed it.
 
         Raises:
@@ -171,8 +171,9 @@ class ServiceAccountTokens:
         claimed = None if payload is None else tokenclaims.unverified_cluster(payload, self._issuers)
         if claimed is None:
             return None
+        keys = await self._keyring.verifying()
         generation = self._keyring.generation
-        key = self._keyring.verifying().get(tokenclaims.unverified_key(token))
+        key = keys.get(tokenclaims.unverified_key(token))
         signed = key.verify(token) if key is not None else None
         if signed is None:
             if claimed == cluster:

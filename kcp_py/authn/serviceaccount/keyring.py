@@ -16,6 +16,7 @@ import orjson
 import structlog
 
 from kcp_py.aio.offload import offload
+from kcp_py.authn.serviceaccount.newkeys import algorithm_of, generate_pem
 from kcp_py.storage.contract import Compare, ConflictError, Event, Put, Storage
 
 if TYPE_CHECKING:
@@ -136,13 +137,15 @@ class Keyring:
         """Changes of the record may have been missed: `run` reads it again."""
         self._missed.set()
 
-    def verifying(self) -> Mapping[str, VerifyingKey]:
+    async def verifying(self) -> Mapping[str, VerifyingKey]:
         """All keys whose tokens are valid, by ID: those of the operator, then those of the store, the newest last."""
-        if self._verifying is None:
+        while self._verifying is None:
             found = [self._given.signing.public] if self._given.signing is not None else []
             found += self._given.verifying
-            found += [self._signing_key(record).public for record in self._loaded.keys]
-            self._verifying = {key.id: key for key in found}
+            records = self._loaded.keys
+            found += [(await self._signing_key(record)).public for record in records]
+            if records is self._loaded.keys:
+                self._verifying = {key.id: key for key in found}
         return self._verifying
 
     async def sign(self, claims: Mapping[str, Any], expires: float = NEVER) -> str:
@@ -165,7 +168,7 @@ class Keyring:
                 continue
             record = keys[self._current(self._clock())]
             if record.signed_until >= expires:
-                return self._signing_key(record).sign(claims)
+                return (await self._signing_key(record)).sign(claims)
             covered = min(expires + _AHEAD, NEVER)
             await self._store(tuple(one._replace(signed_until=covered) if one is record else one for one in keys))
 
@@ -186,7 +189,7 @@ class Keyring:
         current = self._current(now - _LEEWAY)
         kept = tuple(one for at, one in enumerate(keys) if at >= current or one.signed_until + _LEEWAY > now)
         newest = keys[-1]
-        changed = self._signing_key(newest).public.algorithm != self._settings.algorithm
+        changed = algorithm_of(newest.private) != self._settings.algorithm
         old = bool(self._settings.max_age) and now >= newest.created + self._settings.max_age
         due = (changed or old) and len(kept) < MOST_KEYS
         if due:
@@ -194,7 +197,8 @@ class Keyring:
         if len(kept) != len(keys) or due:
             stored = await self._store(kept)
             if due and stored:
-                _log.info("service_account_key_published", kid=self._signing_key(kept[-1]).public.id, keys=len(kept))
+                published = await self._signing_key(kept[-1])
+                _log.info("service_account_key_published", kid=published.public.id, keys=len(kept))
             return due and stored
         return False
 
@@ -227,16 +231,12 @@ class Keyring:
         return True
 
     async def _new_key(self) -> str:
-        from kcp_py.authn.serviceaccount.newkeys import generate_pem  # noqa: PLC0415 - cryptography is slow to import
-
         return await offload(generate_pem, self._settings.algorithm)
 
-    def _signing_key(self, record: KeyRecord) -> SigningKey:
-        from kcp_py.authn.serviceaccount.keys import parse_private  # noqa: PLC0415 - joserfc is slow to import
-
+    async def _signing_key(self, record: KeyRecord) -> SigningKey:
         key = self._parsed.get(record.private)
         if key is None:
-            key = self._parsed[record.private] = parse_private(record.private.encode())
+            key = self._parsed[record.private] = await offload(_parse, record.private)
         return key
 
     def _set(self, loaded: _Loaded) -> None:
@@ -246,6 +246,12 @@ class Keyring:
             self.generation = object()
             current = {one.private for one in loaded.keys}
             self._parsed = {private: key for private, key in self._parsed.items() if private in current}
+
+
+def _parse(private: str) -> SigningKey:
+    from kcp_py.authn.serviceaccount.keys import parse_private  # noqa: PLC0415 - a server without tokens needs no joserfc
+
+    return parse_private(private.encode())
 
 
 def _read(value: bytes | None, revision: int) -> _Loaded:

@@ -1,4 +1,7 @@
-"""New keys of service account tokens. The first start makes one, and so this module imports no more than it needs."""
+"""New keys of service account tokens, and the algorithm of a key.
+
+Every start needs one of the two, and so this module imports no library for tokens.
+"""
 
 from __future__ import annotations
 
@@ -19,3 +22,9 @@ def generate_pem(algorithm: str) -> str:
     )
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
+
+
+def algorithm_of(pem: str) -> str:
+    """The algorithm of a key that `generate_pem` has made."""
+    key = serialization.load_pem_private_key(pem.encode(), None)
+    return "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"

@@ -32,18 +32,19 @@ class OpenIDDocuments:
         self._keyring = keyring
         self._issuers = issuers
 
-    def configuration(self, cluster: Name) -> bytes:
+    async def configuration(self, cluster: Name) -> bytes:
         """The discovery document of the issuer of a cluster, as JSON."""
         issuer = self._issuers.of(cluster)
+        keys = await self._keyring.verifying()
         document = {
             "issuer": issuer,
             "jwks_uri": f"{issuer}{KEYS_PATH}",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": sorted({key.algorithm for key in self._keyring.verifying().values()}),
+            "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys.values()}),
         }
         return orjson.dumps(document)
 
-    def keys(self) -> bytes:
+    async def keys(self) -> bytes:
         """The key set, as JSON: all keys whose tokens are valid, and those that will sign next."""
-        return orjson.dumps({"keys": [key.document() for key in self._keyring.verifying().values()]})
+        return orjson.dumps({"keys": [key.document() for key in (await self._keyring.verifying()).values()]})

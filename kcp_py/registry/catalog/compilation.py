@@ -30,11 +30,14 @@ from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.schema.crd.validation import crd_name
+from kcp_py.schema.rules.tree import is_compiler_imported
 from kcp_py.schema.structural.nodes import Node, NodesByName
 from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
+
+_RULES: Final = b'"x-kubernetes-validations"'
 
 NONE: Final[Mapping[GroupResource, DefaultObjects]] = MappingProxyType({})
 
@@ -136,8 +139,8 @@ class CompiledCRDs:
         return self._compile(_digest(crd), crd)
 
     async def load(self, value: bytes) -> LoadedCRD:
-        """Read a stored CRD. A big one is compiled in a thread, once for all callers that wait for it."""
-        big = len(value) > Inline.COMPILE
+        """Read a stored CRD. A big one is compiled in a thread, once for all callers that wait for it, as is the first one with rules."""
+        big = len(value) > Inline.COMPILE or (_RULES in value and not is_compiler_imported())
         parsed = await offload(_parse, value) if big else _parse(value)
         names, crd, digest, error = parsed
         if crd is None:

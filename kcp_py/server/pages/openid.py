@@ -49,6 +49,7 @@ class OpenIDPages:
             message = f"406: Not Acceptable\n\nAvailable representations: {media_type}"
             raise StatusError(406, "NotAcceptable", message, details={})
         await resolve_cluster(self._backend, context, context.cluster)
-        body = self._documents.keys() if path == KEYS_PATH else self._documents.configuration(context.cluster)
+        documents = self._documents
+        body = await (documents.keys() if path == KEYS_PATH else documents.configuration(context.cluster))
         await exchange.respond(200, body, media_type.encode(), _CACHE)
         return True

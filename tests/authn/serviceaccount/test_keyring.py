@@ -51,17 +51,17 @@ async def keyring(storage: Storage, clock: Clock, settings: Settings = MONTH, **
     return made
 
 
-def kid(keys: Keyring, token: str) -> str:
+async def kid(keys: Keyring, token: str) -> str:
     """The key that has signed a token."""
-    (found,) = [one.id for one in keys.verifying().values() if one.verify(token.encode()) is not None]
+    (found,) = [one.id for one in (await keys.verifying()).values() if one.verify(token.encode()) is not None]
     return found
 
 
 async def test_servers_share_the_first_key(storage: Storage, clock: Clock) -> None:
     """The first server makes it, and signs at once. The second one finds it."""
     first, second = await keyring(storage, clock), await keyring(storage, clock)
-    assert first.verifying() == second.verifying()
-    assert kid(second, await first.sign({}, clock.now + 60))
+    assert await first.verifying() == await second.verifying()
+    assert await kid(second, await first.sign({}, clock.now + 60))
 
 
 async def test_servers_that_start_together_agree(storage: Storage, clock: Clock) -> None:
@@ -71,7 +71,7 @@ async def test_servers_that_start_together_agree(storage: Storage, clock: Clock)
     await second.reload()
     await first.start()
     await second.start()
-    assert list(first.verifying()) == list(second.verifying())
+    assert list(await first.verifying()) == list(await second.verifying())
 
 
 async def test_a_new_key_is_published_before_it_signs(storage: Storage, clock: Clock) -> None:
@@ -83,13 +83,13 @@ async def test_a_new_key_is_published_before_it_signs(storage: Storage, clock: C
     assert await first.rotate_if_due()
     assert not await first.rotate_if_due()
     await second.reload()
-    assert list(second.verifying()) == list(first.verifying())
-    assert len(first.verifying()) == 2
-    before = kid(first, await first.sign({}, clock.now + 60))
-    assert before == kid(first, old)
+    assert list(await second.verifying()) == list(await first.verifying())
+    assert len(await first.verifying()) == 2
+    before = await kid(first, await first.sign({}, clock.now + 60))
+    assert before == await kid(first, old)
     clock.now += SETTLING
-    assert kid(second, await first.sign({}, clock.now + 60)) != before
-    assert kid(second, old) == before
+    assert await kid(second, await first.sign({}, clock.now + 60)) != before
+    assert await kid(second, old) == before
 
 
 async def test_only_one_server_rotates(storage: Storage, clock: Clock) -> None:
@@ -98,7 +98,7 @@ async def test_only_one_server_rotates(storage: Storage, clock: Clock) -> None:
     clock.now += 30 * DAY
     assert await first.rotate_if_due()
     assert not await second.rotate_if_due()
-    assert list(second.verifying()) == list(first.verifying())
+    assert list(await second.verifying()) == list(await first.verifying())
 
 
 async def test_a_key_stays_for_as_long_as_its_tokens(storage: Storage, clock: Clock) -> None:
@@ -111,11 +111,11 @@ async def test_a_key_stays_for_as_long_as_its_tokens(storage: Storage, clock: Cl
     await first.rotate_if_due()
     clock.now += 29 * DAY
     await first.rotate_if_due()
-    assert kid(first, old)
+    assert await kid(first, old)
     clock.now += 5 * DAY
     await first.rotate_if_due()
     await first.rotate_if_due()
-    assert all(one.verify(old.encode()) is None for one in first.verifying().values())
+    assert all(one.verify(old.encode()) is None for one in (await first.verifying()).values())
 
 
 async def test_keys_of_endless_tokens_stay(storage: Storage, clock: Clock) -> None:
@@ -127,7 +127,7 @@ async def test_keys_of_endless_tokens_stay(storage: Storage, clock: Clock) -> No
         clock.now += 31 * DAY
         await keys.rotate_if_due()
         clock.now += SETTLING
-    assert len({kid(keys, token) for token in tokens}) == MOST_KEYS == len(keys.verifying())
+    assert len({await kid(keys, token) for token in tokens}) == MOST_KEYS == len(await keys.verifying())
 
 
 async def test_most_tokens_write_nothing(storage: Storage, clock: Clock) -> None:
@@ -147,7 +147,7 @@ async def test_another_algorithm_replaces_the_key(storage: Storage, clock: Clock
     assert await keys.rotate_if_due()
     clock.now += SETTLING
     token = await keys.sign({}, clock.now + 60)
-    assert [one.algorithm for one in keys.verifying().values() if one.id == kid(keys, token)] == ["RS256"]
+    assert [one.algorithm for one in (await keys.verifying()).values() if one.id == await kid(keys, token)] == ["RS256"]
 
 
 async def test_a_deleted_record_ends_all_tokens(storage: Storage, clock: Clock) -> None:
@@ -156,11 +156,11 @@ async def test_a_deleted_record_ends_all_tokens(storage: Storage, clock: Clock) 
     old, generation = await keys.sign({}, clock.now + 60), keys.generation
     await storage.transact([], [Delete(KEY)])
     await keys.reload()
-    assert keys.verifying() == {}
+    assert await keys.verifying() == {}
     assert keys.generation is not generation
     token = await keys.sign({}, clock.now + 60)
-    assert kid(keys, token)
-    assert all(one.verify(old.encode()) is None for one in keys.verifying().values())
+    assert await kid(keys, token)
+    assert all(one.verify(old.encode()) is None for one in (await keys.verifying()).values())
 
 
 async def test_keys_of_the_operator(storage: Storage, clock: Clock) -> None:
@@ -169,9 +169,9 @@ async def test_keys_of_the_operator(storage: Storage, clock: Clock) -> None:
     old = await before.sign({}, clock.now + 60)
     signing, further = (parse_private(generate_pem("ES256").encode()) for _ in range(2))
     given = await keyring(storage, clock, given=GivenKeys(signing, (further.public,)))
-    assert kid(given, await given.sign({}, clock.now + 60)) == signing.public.id
-    assert kid(given, further.sign({})) == further.public.id
-    assert kid(given, old)
+    assert await kid(given, await given.sign({}, clock.now + 60)) == signing.public.id
+    assert await kid(given, further.sign({})) == further.public.id
+    assert await kid(given, old)
     assert not await given.rotate_if_due()
     async with open_storage("memory") as empty:
         await keyring(empty, clock, given=GivenKeys(signing))
@@ -194,12 +194,12 @@ async def test_servers_follow_the_store(storage: Storage, clock: Clock) -> None:
         assert await first.rotate_if_due()
         revision = await storage.revision()
         await asyncio.wait_for(fanout.reached(revision), 30)
-        assert list(second.verifying()) == list(first.verifying())
+        assert list(await second.verifying()) == list(await first.verifying())
         assert second.generation is not generation
         second.changed(Event(KEY, None, revision - 1, 1, None))
-        assert len(second.verifying()) == 2
+        assert len(await second.verifying()) == 2
         await asyncio.wait_for(fanout.reached(await storage.transact([], [Delete(KEY)])), 30)
-        assert second.verifying() == {}
+        assert await second.verifying() == {}
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -214,7 +214,7 @@ async def test_missed_changes_are_read(storage: Storage, clock: Clock) -> None:
         assert await first.rotate_if_due()
         second.missed()
         async with asyncio.timeout(30):
-            while list(second.verifying()) != list(first.verifying()):
+            while list(await second.verifying()) != list(await first.verifying()):
                 await asyncio.sleep(0)
     finally:
         running.cancel()
