@@ -12,8 +12,11 @@ from kcp_py.admission import (
     NamespaceLifecycle,
     TokenSecrets,
 )
+from kcp_py.admission.clusterobjects import ClusterObjects, Parse, V
+from kcp_py.admission.limitranger import LIMIT_RANGES, LimitRanger, parse_limits
 from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
 from kcp_py.admission.tokensecrets import Sign
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
@@ -40,6 +43,18 @@ class AdmissionParts(NamedTuple):
     sign_secret: Sign
     webhooks: Caller
     """Calls the webhooks of tenants."""
+
+    def objects(self, resource: GroupResource, parse: Parse[V], *, namespaced: bool = False) -> ClusterObjects[V]:
+        """What the objects of a resource say to a plugin."""
+        return ClusterObjects(
+            resource,
+            parse,
+            namespaced=namespaced,
+            access=self.access,
+            fanout=self.fanout,
+            tables=self.tables,
+            root=self.options.etcd_prefix,
+        )
 
 
 def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin] = ()) -> AdmissionChain:
@@ -75,6 +90,7 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "CertificateSigning": lambda: CertificateSigning(authorizer),
         "CertificateSubjectRestriction": CertificateSubjectRestriction,
         "ClusterAccessGrantEscalation": ClusterAccessGrantEscalation,
+        "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),

@@ -73,6 +73,9 @@ class Strategy:
             user: who creates it.
         """
 
+    def follow_admission(self, obj: dict[str, Any]) -> None:
+        """Work out again, in place, what follows from fields of a new object that admission plugins may have changed."""
+
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """Prepare an update of the main resource; the generic store has handled metadata and, with `/status`, the status."""
 

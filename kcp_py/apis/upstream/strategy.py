@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.typed.structs import StructCodec
-from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS
+from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS, quality_of_service
 from kcp_py.apis.upstream.defaults import DEFAULTERS, Defaulter
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
 from kcp_py.apis.upstream.schemas import decoding_schema
@@ -115,6 +115,11 @@ class UpstreamStrategy(CustomResourceStrategy):
         """What the kind fills in."""
         if self._fill is not None:
             self._fill(obj, user)
+
+    def follow_admission(self, obj: dict[str, Any]) -> None:
+        """Plugins fill in the resources from which the class of a pod follows."""
+        if self._name == ("", "pods"):
+            obj["status"]["qosClass"] = quality_of_service(obj)
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """What an update makes the kind change on its own."""

@@ -118,6 +118,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     compares: list[Compare] = []
     attributes = attributes_of("CREATE", request, namespace, name, obj=obj, old=None, compares=compares)
     await mutate(access.admission, attributes)
+    resource.strategy.follow_admission(obj)
     await check(resource, obj, None, request.context.warnings, size=size)
     await access.admission.validate(attributes)
     if versioned and not dry_run:
