@@ -166,8 +166,7 @@ class DefaultEvents:
         return found
 
     async def _read(self, route: Route, revision: int) -> KeyValue | None:
-        found = await self._storage.range(route.key, limit=1, revision=revision)
-        return found.items[0] if found.items and found.items[0].key == route.key else None
+        return await self._storage.get_at(route.key, revision)
 
 
 def difference(route: Route, old: KeyValue | None, new: KeyValue | None, revision: int) -> Iterable[ObjectEvent]:

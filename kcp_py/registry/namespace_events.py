@@ -127,8 +127,7 @@ class NamespaceEvents:
         return KeyValue(self.object_route(cluster, namespace).key, value, origin.revision, 0)
 
     async def read(self, route: Route, revision: int) -> KeyValue | None:
-        found = await self._storage.range(route.key, limit=1, revision=revision)
-        return found.items[0] if found.items and found.items[0].key == route.key else None
+        return await self._storage.get_at(route.key, revision)
 
     async def namespaces(self, cluster: str, revision: int) -> Iterable[str]:
         """The namespaces of a cluster, and those that it would have by default."""

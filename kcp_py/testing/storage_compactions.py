@@ -32,6 +32,8 @@ class CompactionTests:
         with pytest.raises(CompactedError) as caught:
             await storage.range("/", revision=first)
         assert caught.value.compact_revision == second
+        with pytest.raises(CompactedError):
+            await storage.get_at("/a", first)
 
     async def test_compacted_watches(self, storage: Storage) -> None:
         """Watches from the compacted revision on fail at once; those from the next revision on deliver previous values."""

@@ -89,6 +89,12 @@ class _StorageMachine(RuleBasedStateMachine):
         """Read a key."""
         self.both(self.storage.get(key), lambda: self.model.get(key))
 
+    @rule(data=st.data(), key=_keys)
+    def get_at(self, data: st.DataObject, key: str) -> None:
+        """Read a key at the current or an old revision."""
+        revision = data.draw(st.integers(max(1, self.model.oldest - 1), self.model.revision + 1))
+        self.both(self.storage.get_at(key, revision), lambda: self.model.get_at(key, revision))
+
     @rule(data=st.data(), operations=st.lists(st.tuples(_keys, _values | st.none()), max_size=4, unique_by=lambda item: item[0]))
     def transact(self, data: st.DataObject, operations: list[tuple[str, bytes | None]]) -> None:
         """Write with conditions that usually hold."""

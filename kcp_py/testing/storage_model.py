@@ -55,6 +55,11 @@ class StorageModel:
         """`Storage.get`."""
         return self._states[-1].get(key)
 
+    def get_at(self, key: str, revision: int) -> KeyValue | None:
+        """`Storage.get_at`."""
+        self.range(key, revision=revision, limit=1)  # for its errors
+        return self.state(revision).get(key)
+
     def range(
         self,
         prefix: str,

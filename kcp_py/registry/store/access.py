@@ -165,11 +165,7 @@ async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revis
         StorageError: the store cannot be read, or not at the revision.
     """
     for compare in compares:
-        if revision:
-            found = await storage.range(compare.key, limit=1, revision=revision, keys_only=True)
-            item = found.items[0] if found.items and found.items[0].key == compare.key else None
-        else:
-            item = await storage.get(compare.key)
+        item = await (storage.get_at(compare.key, revision) if revision else storage.get(compare.key))
         if (item.create_revision if item is not None else 0) != compare.create_revision:
             return False
     return True

@@ -96,10 +96,8 @@ async def crd_revision_at(storage: Storage, origin: Origin, revision: int) -> in
     """The revision of the last write, up to a revision, of the CRD that default objects come with; 0 where it was not there."""
     life = origin.life
     assert life is not None, "objects that come with a cluster are as old as it"
-    found = await storage.range(life.key, limit=1, revision=revision, keys_only=True)
-    if not found.items or found.items[0].key != life.key or found.items[0].create_revision != life.create_revision:
-        return 0
-    return found.items[0].mod_revision
+    item = await storage.get_at(life.key, revision)
+    return item.mod_revision if item is not None and item.create_revision == life.create_revision else 0
 
 
 def default_items(served: Served, cluster_state: ClusterState) -> list[KeyValue]:

@@ -104,8 +104,7 @@ async def namespace_items_at(
     stored: Mapping[str, KeyValue | None]
     if namespace:
         key = keys.object_key(cluster_state.name, "", namespace)
-        found = await access.storage.range(key, limit=1, revision=revision)
-        stored = {namespace: found.items[0] if found.items and found.items[0].key == key else None}
+        stored = {namespace: await access.storage.get_at(key, revision)}
     else:
         prefix = keys.cluster_prefix(cluster_state.name)
         found = await access.storage.range(prefix, revision=revision)

@@ -31,6 +31,7 @@ from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import DatabaseFileError, may_lack_room, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
+from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.salvage import Limit
 from kcp_py.storage.sqlite.state import read_state
@@ -99,6 +100,10 @@ class SQLiteStorage:
             if item is not None:
                 parts.hot.remember(item)
         return item
+
+    async def get_at(self, key: str, revision: int) -> KeyValue | None:
+        """`Storage.get_at`."""
+        return await self._opened().reader.get_at(key, revision)
 
     async def range(
         self,
@@ -210,7 +215,8 @@ class _Parts:
         state = read_state(connection)
         self._database = database
         self._worker = worker
-        self.reader = Reader(database)
+        self._recent = RecentWrites(state.revision)
+        self.reader = Reader(database, self._recent)
         self.hot = HotKeys(max_keys=hot_keys, max_bytes=hot_bytes)
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
         # The copy of the log must fit into the reserve. Otherwise the log would keep its space forever.
@@ -226,6 +232,7 @@ class _Parts:
             written=self._checkpointer.written,
             hot=self.hot,
             range_cache=range_cache,
+            recent=self._recent,
         )
         range_cache.compacted(state.compact_revision)
 

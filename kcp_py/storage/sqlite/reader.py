@@ -13,6 +13,7 @@ import apsw
 import structlog
 
 from kcp_py.storage.contract import (
+    LARGEST_PAGE_BYTES,
     CompactedError,
     DamagedError,
     Event,
@@ -24,6 +25,7 @@ from kcp_py.storage.contract import (
 from kcp_py.storage.feed import Changes
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import is_damage, translated
+from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.salvage import Limit, salvage
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS, ORDINAL_MASK, key_bounds, last_seq
 from kcp_py.storage.sqlite.state import State, fetch, read_state
@@ -76,8 +78,9 @@ _key_value: Final[Callable[[Any], KeyValue]] = partial(tuple.__new__, KeyValue)
 class Reader:
     """All reads of one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, recent: RecentWrites) -> None:
         self._database = database
+        self._recent = recent
         self._points = database.connect()
         self._point = self._points.cursor()
         self._idle: list[apsw.Connection] = []
@@ -113,6 +116,16 @@ class Reader:
         self.seen = max(self.seen, item.mod_revision)
         return item
 
+    async def get_at(self, key: str, revision: int) -> KeyValue | None:
+        """`Storage.get_at`. It costs as much as `get` where the key was not written lately, and examines all later writes otherwise."""
+        if not self._recent.may_be_newer(key, revision):
+            # A write of the revision itself may not be committed yet. Therefore the state is read first.
+            state = self.state()
+            if state.compact_revision <= revision <= state.revision:
+                return self.get(key)
+        found = await self.range(key, start="", limit=Limit(1, LARGEST_PAGE_BYTES), revision=revision, count=False, keys_only=False)
+        return found.items[0] if found.items and found.items[0].key == key else None
+
     def state(self) -> State:
         """The newest committed state."""
         try:
@@ -122,6 +135,7 @@ class Reader:
 
     async def range(self, prefix: str, *, start: str, limit: Limit, revision: int, count: bool, keys_only: bool) -> RangeResult:
         """`Storage.range`, from one snapshot."""
+        is_changed = not prefix.endswith("/") or self._recent.may_be_newer(prefix, revision)
         try:
             connection = self._idle.pop() if self._idle else self._database.connect()
         except apsw.Error as error:
@@ -137,7 +151,7 @@ class Reader:
                 raise CompactedError(revision, state.compact_revision)
             lower, upper = key_bounds(prefix, start)
             undone = _NOTHING
-            if revision and revision < state.revision:
+            if revision and revision < state.revision and is_changed:
                 undone = await _undo(connection, revision, state.revision, lower, upper)
             try:
                 items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)

@@ -14,6 +14,7 @@ import apsw
 from kcp_py.storage.contract import Compare, ConflictError, Event, KeyValue, Operation, Put
 from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS
 
 _FIND: Final = "SELECT seq, create_revision FROM current WHERE key = ?"
@@ -29,18 +30,20 @@ _INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?)"
 class Transactions:
     """Runs transactions on one connection with an open SQLite transaction."""
 
-    def __init__(self, connection: apsw.Connection, hot: HotKeys, range_cache: RangeCache) -> None:
+    def __init__(self, connection: apsw.Connection, hot: HotKeys, range_cache: RangeCache, recent: RecentWrites) -> None:
         """Prepare.
 
         Args:
             connection: the writing connection.
             hot: drops the written keys.
             range_cache: drops the spans of the written keys.
+            recent: records the written keys.
         """
         self._connection = connection
         self._cursor = connection.cursor()
         self._hot = hot
         self._range_cache = range_cache
+        self._recent = recent
 
     def carry_out(
         self, compares: Sequence[Compare], operations: Sequence[Operation], revision: int, *, events: list[Event]
@@ -87,6 +90,7 @@ class Transactions:
                     return self._existing(key)
             self._hot.writing(key)
             self._range_cache.writing(key, revision)
+            self._recent.writing(key, revision)
             if creates and isinstance(operation, Put):
                 execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
                 execute(_INSERT_VALUE, (next_seq, operation.value))

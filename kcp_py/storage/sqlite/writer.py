@@ -34,6 +34,7 @@ from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.purging import any_to_purge, purge
+from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.recovery import is_failed_sync, reopen
 from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.shortage import Shortage
@@ -85,6 +86,7 @@ class Writer:
         written: Callable[[int], None],
         hot: HotKeys,
         range_cache: RangeCache,
+        recent: RecentWrites,
     ) -> None:
         """Start with the writing connection.
 
@@ -98,6 +100,7 @@ class Writer:
             written: called with the approximate number of bytes that a commit added to the log.
             hot: drops the written keys.
             range_cache: drops the spans of the written keys.
+            recent: records the written keys.
         """
         state = read_state(connection)
         self.revision = state.revision
@@ -112,11 +115,12 @@ class Writer:
         self._database = database
         self._connection = connection
         self._cursor = connection.cursor()
-        self._transactions = Transactions(connection, hot, range_cache)
+        self._transactions = Transactions(connection, hot, range_cache, recent)
         self._worker = worker
         self._publish = publish
         self._written = written
         self._hot = hot
+        self._recent = recent
         self._range_cache = range_cache
         self._queue: deque[_Request] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -375,7 +379,7 @@ class Writer:
             return
         self._connection.set_busy_timeout(0)
         self._cursor = self._connection.cursor()
-        self._transactions = Transactions(self._connection, self._hot, self._range_cache)
+        self._transactions = Transactions(self._connection, self._hot, self._range_cache, self._recent)
         self._hot.clear()
         self._range_cache.committed()
         self._range_cache.clear()

@@ -16,6 +16,7 @@ from kcp_py.storage.contract import Compare, Put, UnavailableError
 from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
 from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.transaction import Transactions
 from tests.power_failure import Disk, load
 
@@ -239,7 +240,7 @@ async def test_a_failed_commit_that_is_complete_is_what_reads_find(tmp_path: Pat
         # As a commit that failed and is in the file: another connection carries it out.
         connection = parts._database.connect(writer=True)
         connection.execute("BEGIN IMMEDIATE")
-        transactions = Transactions(connection, HotKeys(max_keys=1, max_bytes=1), RangeCache(max_bytes=1))
+        transactions = Transactions(connection, HotKeys(max_keys=1, max_bytes=1), RangeCache(max_bytes=1), RecentWrites(0))
         assert transactions.carry_out([], [Put("/a", b"new")], found.mod_revision + 1, events=[]) is None
         connection.execute("COMMIT")
         connection.close()
