@@ -39,6 +39,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("newkeys", "authn/serviceaccount/test_keys", "a new key signs and verifies"),
         Row("openid", "server/pages/test_openid", "the documents are seen in answers"),
     ],
+    "controllers/simulation": [Row("replicasets", "controllers/simulation/test_simulator", "replica sets follow their deployments")],
     "authn/oidc": [
         Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers"),
         Row("verification", "authn/oidc/test_tokens", "times, audiences and signatures of tokens"),

@@ -14,6 +14,8 @@ SETTINGS = (
     "legacy_service_account_token_clean_up_period",
     "event_ttl",
     "terminated_pod_gc_threshold",
+    "simulate",
+    "simulate_delay",
     "metrics_bind_address",
     "log_level",
     "log_format",

@@ -22,6 +22,7 @@ SERVICE_ACCOUNT_SECRETS: Final = "serviceaccount-token-controller"
 SIGNING: Final = "certificatesigningrequest-signing-controller"
 SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
 TTL_AFTER_FINISHED: Final = "ttl-after-finished-controller"
+WORKLOAD_SIMULATION: Final = "workload-simulation-controller"
 
 CONTROLLERS: Final = (
     SIGNING_REQUEST_CLEANER,
@@ -37,7 +38,10 @@ CONTROLLERS: Final = (
     SERVICE_ACCOUNT_SECRETS,
     TTL_AFTER_FINISHED,
 )
-"""All controllers; all are on by default."""
+"""The controllers that are on by default."""
+
+SIMULATIONS: Final = (WORKLOAD_SIMULATION,)
+"""The controllers that `--simulate` adds."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "clusterrole-aggregation": CLUSTER_ROLE_AGGREGATION,
@@ -81,7 +85,7 @@ def check_selection(selection: Collection[str], additional: Iterable[str] = ()) 
     Raises:
         ValueError: it does.
     """
-    names = (*CONTROLLERS, *additional)
+    names = (*CONTROLLERS, *SIMULATIONS, *additional)
     unknown = sorted({name.removeprefix("-") for name in selection} - {"*", *names, *ALIASES})
     if unknown:
         raise ValueError(f"unknown controllers: {', '.join(unknown)}; there are {', '.join(names)}")

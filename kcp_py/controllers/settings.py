@@ -22,6 +22,11 @@ class ControllerSettings:
     terminated_pods: int = 12_500
     """Pods that have ended and are kept in a cluster; 0 for all."""
 
+    simulate: tuple[str, ...] = ()
+    """What becomes ready by itself: `workloads`, or nothing."""
+    simulate_delay: float = 1.0
+    """Until a workload is ready."""
+
     @classmethod
     def of(cls, options: Options) -> Self:
         """Those of a server or of a process of controllers."""
@@ -30,4 +35,6 @@ class ControllerSettings:
             token_period=options.legacy_service_account_token_clean_up_period,
             event_ttl=options.event_ttl,
             terminated_pods=options.terminated_pod_gc_threshold,
+            simulate=options.simulate,
+            simulate_delay=options.simulate_delay,
         )

@@ -18,7 +18,7 @@ from kcp_py.controllers.finishedjobs import FinishedJobController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.legacytokens import LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
-from kcp_py.controllers.names import ALIASES, check_selection, is_enabled
+from kcp_py.controllers.names import ALIASES, WORKLOAD_SIMULATION, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.pods import PodGarbageCollector
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
@@ -29,6 +29,7 @@ from kcp_py.controllers.settings import ControllerSettings
 from kcp_py.controllers.signingrequests import SigningController, SigningRequestCleaner
 from kcp_py.controllers.tokensecrets import TokenSecretController
 from kcp_py.options import Options
+from kcp_py.options.kinds import WORKLOADS
 from kcp_py.request.user import controller_user
 
 
@@ -121,6 +122,10 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
         yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods)
     yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
     yield TokenSecretController(acting_as(CONTROLLER))
+    if WORKLOADS in settings.simulate:
+        from kcp_py.controllers.simulation import WorkloadSimulator  # noqa: PLC0415 (other servers start without it)
+
+        yield WorkloadSimulator(acting_as(WORKLOAD_SIMULATION), delay=settings.simulate_delay, now=now)
 
 
 def _start(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:

@@ -202,6 +202,13 @@ def _parse_authorizers(text: str) -> tuple[str, ...]:
     return modes
 
 
+def _parse_simulations(text: str) -> tuple[str, ...]:
+    found = _parse_list(text)
+    if unknown := sorted(set(found) - {WORKLOADS}):
+        raise ValueError(f'"{unknown[0]}" cannot be simulated; only {WORKLOADS} can')
+    return found
+
+
 def _parse_pairs(text: str) -> tuple[str, ...]:
     pairs = _parse_list(text)
     for pair in pairs:
@@ -261,6 +268,9 @@ def _parse_prefix(text: str) -> str:
     return text
 
 
+WORKLOADS: Final = "workloads"
+"""What `simulate` can name."""
+
 _STRING: Final[Mapping[str, Any]] = {"type": "string"}
 _STRINGS: Final[Mapping[str, Any]] = {"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}
 
@@ -287,6 +297,7 @@ HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
 HEADERS: Final = Kind("HEADER,…", _parse_headers, ",".join, _STRINGS)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
 AUTHORIZERS: Final = Kind("NAME,…", _parse_authorizers, ",".join, _STRINGS)
+SIMULATIONS: Final = Kind("NAME,…", _parse_simulations, ",".join, _STRINGS)
 URLS: Final = Kind("URL,…", _parse_urls, ",".join, _STRINGS)
 PATHS: Final = Kind("PATH,…", _parse_paths, lambda paths: ",".join(map(str, paths)), _STRINGS)
 ISSUERS: Final = Kind("URL,…", _parse_issuers, ",".join, _STRINGS)

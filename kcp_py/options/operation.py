@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcp_py.options.fields import OPERATION, setting
-from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, above_zero, choice, integer
+from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, SIMULATIONS, above_zero, choice, integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,14 @@ class OperationOptions:
         OPERATION,
         "How many pods that have ended are kept in each logical cluster. Beyond it the oldest are deleted; 0 keeps all.",
     )
+    simulate: tuple[str, ...] = setting(
+        SIMULATIONS,
+        (),
+        OPERATION,
+        "What becomes ready although nothing runs it; workloads: deployments, stateful sets, daemon sets, jobs, pods, volume claims and "
+        "services of type LoadBalancer.",
+    )
+    simulate_delay: float = setting(DURATION, 1.0, OPERATION, "How long a simulated workload takes to become ready.")
     controllers: tuple[str, ...] = setting(
         LIST, ("*",), OPERATION, "Controllers to run: '*' runs all that are on by default, 'foo' runs foo too, '-foo' does not run foo."
     )

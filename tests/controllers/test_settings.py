@@ -13,8 +13,12 @@ def test_each_setting_has_an_option() -> None:
         legacy_service_account_token_clean_up_period=2,
         event_ttl=3,
         terminated_pod_gc_threshold=4,
+        simulate=("workloads",),
+        simulate_delay=5,
     )
-    assert ControllerSettings.of(options) == ControllerSettings(namespace_grace=1, token_period=2, event_ttl=3, terminated_pods=4)
+    assert ControllerSettings.of(options) == ControllerSettings(
+        namespace_grace=1, token_period=2, event_ttl=3, terminated_pods=4, simulate=("workloads",), simulate_delay=5
+    )
 
 
 def test_the_defaults_are_those_of_the_options() -> None:

@@ -281,6 +281,7 @@ def test_authorizers():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        ({"simulate": "nodes"}, '--simulate: "nodes" cannot be simulated; only workloads can'),
         ({"authorization_mode": ""}, "--authorization-mode: at least one authorization-mode must be passed"),
         ({"authorization_mode": "Foo"}, '--authorization-mode: authorization-mode "Foo" is not a valid mode'),
         (

@@ -45,9 +45,9 @@ class Sweeps:
 
 
 async def pages(
-    client: Client, cluster: Name, resource: GroupVersionResource, *, metadata_only: bool = False
+    client: Client, cluster: Name, resource: GroupVersionResource, namespace: str = "", *, metadata_only: bool = False
 ) -> AsyncGenerator[Sequence[dict[str, Any]], None]:
-    """The objects of a cluster in pages; none where the cluster does not serve the resource.
+    """The objects of a cluster or of one of its namespaces in pages; none where the cluster does not serve the resource.
 
     Raises:
         StatusError: anything but 404.
@@ -55,7 +55,7 @@ async def pages(
     token = ""
     while True:
         try:
-            page = await client.list(cluster, resource, limit=PAGE, continue_token=token, metadata_only=metadata_only)
+            page = await client.list(cluster, resource, namespace, limit=PAGE, continue_token=token, metadata_only=metadata_only)
         except StatusError as error:
             if error.code == 404:
                 return
