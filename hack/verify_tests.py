@@ -44,6 +44,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers"),
         Row("verification", "authn/oidc/test_tokens", "times, audiences and signatures of tokens"),
     ],
+    "registry/quota": [Row("counting writes", "registry/quota/test_ledger", "parts of the ledger, seen in the usage after writes")],
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],

@@ -8,6 +8,7 @@ from kcp_py.admission.certificatesubjectrestriction import CertificateSubjectRes
 from kcp_py.admission.clusteraccessgrants import ClusterAccessGrantEscalation
 from kcp_py.admission.logicalclusterlifecycle import LogicalClusterLifecycle
 from kcp_py.admission.namespacelifecycle import NamespaceLifecycle
+from kcp_py.admission.resourcequota import ResourceQuota
 from kcp_py.admission.tokensecrets import TokenSecrets
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "ClusterAccessGrantEscalation",
     "LogicalClusterLifecycle",
     "NamespaceLifecycle",
+    "ResourceQuota",
     "TokenSecrets",
 ]

@@ -111,7 +111,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "PodTolerationRestriction": "pods are not scheduled",
     "PodTopologyLabels": "pods are not bound to nodes",
     "Priority": _NOT_YET,
-    "ResourceQuota": _NOT_YET,
     "RuntimeClass": _NOT_YET,
     "ServiceAccount": _NOT_YET,
     "StorageObjectInUseProtection": _NOT_YET,

@@ -24,7 +24,6 @@ UNENFORCED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({
     (_FLOW_CONTROL, "flowschemas"): "no request is classified by it",
     (_FLOW_CONTROL, "prioritylevelconfigurations"): "no request is queued or limited by it",
     ("networking.k8s.io", "networkpolicies"): "no network traffic is filtered",
-    ("", "resourcequotas"): "no quota is counted or checked",
 })  # fmt: skip
 """(group, plural) -> what does not happen."""
 

@@ -18,6 +18,7 @@ LEGACY_CLEANER: Final = "legacy-serviceaccount-token-cleaner-controller"
 LOGICAL_CLUSTER_CONTROLLER: Final = "logicalcluster-controller"
 NAMESPACE: Final = "namespace-controller"
 POD_GARBAGE_COLLECTOR: Final = "pod-garbage-collector-controller"
+RESOURCE_QUOTA: Final = "resourcequota-controller"
 SERVICE_ACCOUNT_SECRETS: Final = "serviceaccount-token-controller"
 SIGNING: Final = "certificatesigningrequest-signing-controller"
 SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
@@ -35,6 +36,7 @@ CONTROLLERS: Final = (
     LOGICAL_CLUSTER_CONTROLLER,
     NAMESPACE,
     POD_GARBAGE_COLLECTOR,
+    RESOURCE_QUOTA,
     SERVICE_ACCOUNT_SECRETS,
     TTL_AFTER_FINISHED,
 )
@@ -55,6 +57,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "namespace": NAMESPACE,
     "namespaces": NAMESPACE,
     "podgc": POD_GARBAGE_COLLECTOR,
+    "resourcequota": RESOURCE_QUOTA,
     "serviceaccount-token": SERVICE_ACCOUNT_SECRETS,
     "tokensecrets": SERVICE_ACCOUNT_SECRETS,
     "ttl-after-finished": TTL_AFTER_FINISHED,

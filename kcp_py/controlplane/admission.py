@@ -10,6 +10,7 @@ from kcp_py.admission import (
     ClusterAccessGrantEscalation,
     LogicalClusterLifecycle,
     NamespaceLifecycle,
+    ResourceQuota,
     TokenSecrets,
 )
 from kcp_py.admission.clusterobjects import ClusterObjects, Parse, V
@@ -25,6 +26,7 @@ from kcp_py.egress import Caller
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
@@ -41,6 +43,7 @@ class AdmissionParts(NamedTuple):
     authorizer: Authorizer
     rbac: RBACIndexes
     sign_secret: Sign
+    quotas: QuotaLedger
     webhooks: Caller
     """Calls the webhooks of tenants."""
 
@@ -94,5 +97,6 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
+        "ResourceQuota": lambda: ResourceQuota(parts.quotas),
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
     }

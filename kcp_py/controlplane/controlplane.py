@@ -11,6 +11,7 @@ from typing import Self
 
 import structlog
 
+from kcp_py.admission import ResourceQuota
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
@@ -30,6 +31,7 @@ from kcp_py.egress import Caller, Networks, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
+from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.user import controller_user
@@ -211,6 +213,9 @@ class ControlPlane:
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
+        quotas = QuotaLedger(storage, root, access.commit, shared=access.range_cache is None)
+        await quotas.start()
+        self._stack.push_async_callback(quotas.aclose)
         parts = AdmissionParts(
             options=options,
             access=access,
@@ -220,9 +225,12 @@ class ControlPlane:
             authorizer=identity.authorizer,
             rbac=identity.rbac,
             sign_secret=service_accounts.sign_secret,
+            quotas=quotas,
             webhooks=webhooks,
         )
         access.admission = build_admission(parts, self._admission)
+        if any(isinstance(plugin, ResourceQuota) for plugin in access.admission.plugins):
+            access.ledger = quotas
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(fanout, started))
@@ -254,6 +262,7 @@ class ControlPlane:
             additional=self._controllers,
             election=LeaderElection(self.client) if is_elected(options) else None,
             signer=self._signer(),
+            recount=quotas.recount,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)

@@ -219,9 +219,9 @@ async def test_what_is_no_object(text: str, line: int, message: str) -> None:
 
 async def test_warnings_are_no_errors() -> None:
     """What a server warns about is told as a warning."""
-    quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: '1'}}\n"
-    (found,) = await faults_of(quota)
-    assert (found.severity, found.message[:20]) == ("warning", "resourcequotas.core:")
+    policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}}\n"
+    (found,) = await faults_of(policy)
+    assert (found.severity, found.message[:34]) == ("warning", "networkpolicies.networking.k8s.io:")
 
 
 async def test_elements_of_lists() -> None:

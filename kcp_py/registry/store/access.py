@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
+from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
@@ -52,15 +53,44 @@ class Access:
     range_cache: RangeCache | None = field(init=False)
     """Cached parts of lists, where the store can report when they are outdated."""
 
+    ledger: QuotaLedger | None = None
+    """Charges the quotas of clusters; None where none are enforced."""
+
     def __post_init__(self) -> None:
         self.range_cache = range_cache_of(self.storage)
 
     def transact(
-        self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
+        self,
+        cluster: Name,
+        keys: ResourceKeys,
+        compares: Sequence[contract.Compare],
+        operations: Sequence[contract.Operation],
+        *,
+        enforced: bool = True,
     ) -> Coroutine[Any, Any, int]:
-        """`Storage.transact` for an object of a resource in a cluster. The observers of the resource are called before and after."""
-        observers = self.observers.get(keys.prefix)
-        if observers is None:
+        """`Storage.transact` for an object of a resource in a cluster, with quotas charged. The observers are called before and after.
+
+        Args:
+            cluster: in which the object is.
+            keys: of its resource.
+            compares: the conditions.
+            operations: the changes.
+            enforced: whether a write that exceeds a quota is refused, with 403; otherwise it is only charged.
+        """
+        if self.ledger is not None and self.ledger.follows(cluster, keys):
+            return self.ledger.transact(cluster, keys, compares, operations, enforced=enforced)
+        return self.commit(cluster, (keys.prefix,), compares, operations)
+
+    def commit(
+        self,
+        cluster: Name,
+        prefixes: Iterable[str],
+        compares: Sequence[contract.Compare],
+        operations: Sequence[contract.Operation],
+    ) -> Coroutine[Any, Any, int]:
+        """`Storage.transact` for objects of some resources in a cluster, without quotas. `prefixes` are those of the resources."""
+        observers = [observer for prefix in prefixes for observer in self.observers.get(prefix, ())]
+        if not observers:
             return self.storage.transact(compares, operations)
         return self._observed(cluster, observers, compares, operations)
 
@@ -71,8 +101,6 @@ class Access:
         compares: Sequence[contract.Compare],
         operations: Sequence[contract.Operation],
     ) -> int:
-        # One that begins to observe meanwhile is not called: it has not seen the beginning.
-        observers = observers[:]
         written = [operation.key for operation in operations]
         for observer in observers:
             observer.writing(cluster, written)

@@ -148,7 +148,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         operations = (Delete(item.key),)
     else:
         compares, operations = await storing(access, cluster_state, served, item, value, name=name)
-    revision = await access.transact(cluster_state.name, served.resource.keys, (*compares, *admitted), operations)
+    keys, enforced = served.resource.keys, subresource != "status"
+    revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced)
     return StoreResult(stored, value, revision, deleted=finished)
 
 

@@ -1,0 +1,210 @@
+"""Writes that wait for their quotas, and the quotas of one cluster as they were read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.registry.quota.quotas import Change, Quota, charged
+from kcp_py.registry.quota.usage import evaluator_of
+from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Operation, Put, Storage
+from kcp_py.storage.keys import ResourceKeys, resource_of, route_of
+
+MOST_TERMS: Final = 100
+"""Compares or operations of writes in one transaction: etcd takes 128 by default."""
+MOST_BYTES: Final = 1024 * 1024
+"""Values of writes in one transaction: etcd takes 1.5 MiB in a request."""
+
+
+class View(NamedTuple):
+    """The quotas of one cluster."""
+
+    guard: int
+    """`mod_revision` of the cluster's guard, see `QuotaLedger`; 0 where there is none."""
+    quotas: Mapping[str, Quota]
+    """By key."""
+
+    def concerns(self, resource: GroupResource, namespace: str) -> bool:
+        """Whether any quota counts objects of a resource in a namespace."""
+        return any(quota.concerns(namespace) and resource in quota.counted for quota in self.quotas.values())
+
+    @property
+    def revisions(self) -> tuple[int, Mapping[str, int]]:
+        """What tells whether the view is still right."""
+        return self.guard, {key: quota.mod_revision for key, quota in self.quotas.items()}
+
+    def replaced(self, quota: Quota) -> View:
+        """The view after a write of a quota by the ledger."""
+        return View(self.guard, {**self.quotas, quota.key: quota})
+
+
+class Write:
+    """A transaction that waits until its cluster's quotas are charged."""
+
+    __slots__ = ("alone", "changes", "compares", "dry_run", "future", "operations", "prefix", "recounted", "single", "size", "touched")
+
+    def __init__(
+        self,
+        prefix: str,
+        compares: Sequence[Compare] = (),
+        operations: Sequence[Operation] = (),
+        *,
+        changes: Sequence[Change] = (),
+        alone: bool = False,
+        dry_run: bool = False,
+        recounted: str = "",
+    ) -> None:
+        """A write.
+
+        Args:
+            prefix: of the resource.
+            compares: its conditions.
+            operations: what it does.
+            changes: what it does to objects that quotas count.
+            alone: whether it changes quotas, so that no other write shares its transaction.
+            dry_run: whether it is only checked.
+            recounted: the key of a quota that is to be counted anew, instead of a write.
+        """
+        self.future: Final[asyncio.Future[int]] = asyncio.get_running_loop().create_future()
+        self.prefix, self.compares, self.operations, self.changes = prefix, compares, operations, changes
+        self.alone, self.dry_run, self.recounted = alone, dry_run, recounted
+        self.single = False
+        """Whether no other write shares its transaction."""
+        self.touched: Final = frozenset(operation.key for operation in operations)
+        self.size: Final = sum(len(operation.value) for operation in operations if isinstance(operation, Put))
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error, unless the caller is gone."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def finish(self, revision: int) -> None:
+        """Answer, unless the caller is gone."""
+        if not self.future.done():
+            self.future.set_result(revision)
+
+
+class Batch:
+    """Writes that one transaction carries out together, with what they use of each quota."""
+
+    def __init__(self, view: View) -> None:
+        """A batch without writes."""
+        self.view: Final = view
+        self.writes: Final[list[Write]] = []
+        self.used: Final[dict[str, Mapping[str, Any]]] = {}
+        """Key of a quota -> its usage after the batch, for those that change."""
+        self._written: set[str] = set()
+        self._compared: set[str] = set()
+        self._size = 0
+        self._operations = 0
+
+    def has_room(self, write: Write) -> bool:
+        """Whether a write can be in the transaction: within its bounds, and independent of the writes that are in it."""
+        if not self.writes:
+            return True
+        if any(one.single or one.alone for one in (write, self.writes[0])):
+            return False
+        compared = {compare.key for compare in write.compares}
+        return (
+            len(self._compared | compared) <= MOST_TERMS
+            and self._operations + len(write.operations) <= MOST_TERMS
+            and self._size + write.size <= MOST_BYTES
+            and self._written.isdisjoint(write.touched)
+            and self._written.isdisjoint(compared)
+            and self._compared.isdisjoint(write.touched)
+        )
+
+    def charge(self, write: Write) -> Mapping[str, Mapping[str, Any]]:
+        """What the quotas that a write changes have as their usage after it.
+
+        Raises:
+            StatusError: 403, it exceeds one.
+        """
+        found: dict[str, Mapping[str, Any]] = {}
+        for change in write.changes:
+            for key, quota in self.view.quotas.items():
+                if key in write.touched or not quota.concerns(change.namespace):
+                    continue
+                used = found.get(key) or self.used.get(key) or quota.used
+                if (after := charged(quota, used, change)) is not None:
+                    found[key] = after
+        return found
+
+    def add(self, write: Write, used: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take a write in. `used` is what `charge` found."""
+        self.writes.append(write)
+        self.used.update(used)
+        self._written |= write.touched
+        self._compared.update(compare.key for compare in write.compares)
+        self._size += write.size
+        self._operations += len(write.operations)
+
+
+def rebased(write: Write, view: View) -> tuple[Sequence[Compare], Sequence[Operation]]:
+    """The transaction of a write of quotas, on the quotas as they are.
+
+    A quota that was read before the ledger charged it has the same specification: a write of it does not conflict with the charge.
+    Otherwise a quota in heavy use could not be changed.
+    """
+    charged = {
+        compare.key: quota
+        for compare in write.compares
+        if (quota := view.quotas.get(compare.key)) is not None and quota.since <= (compare.mod_revision or 0) < quota.mod_revision
+    }
+    compares = [
+        compare._replace(mod_revision=charged[compare.key].mod_revision) if compare.key in charged else compare
+        for compare in write.compares
+    ]
+    operations = [
+        Put(operation.key, Quota(KeyValue(operation.key, operation.value, 0, 0)).with_usage(charged[operation.key].used))
+        if isinstance(operation, Put) and operation.key in charged
+        else operation
+        for operation in write.operations
+    ]
+    return compares, operations
+
+
+async def changes_of(
+    storage: Storage, keys: ResourceKeys, compares: Sequence[Compare], operations: Sequence[Operation], *, enforced: bool
+) -> list[Change]:
+    """What a transaction does to the objects of its resource, as far as quotas can count it.
+
+    Args:
+        storage: the store.
+        keys: of the resource.
+        compares: the conditions; those on the objects tell which of them exist.
+        operations: the changes.
+        enforced: see `Change`.
+
+    Raises:
+        ConflictError: an object is not any more what the conditions say.
+    """
+    resource = resource_of(keys.prefix, keys.root)
+    evaluator = evaluator_of(resource)
+    revisions = {compare.key: compare.mod_revision for compare in compares if compare.mod_revision is not None}
+    found = []
+    for operation in operations:
+        key = operation.key
+        route = route_of(key, keys.root) if key.startswith(keys.prefix) else None
+        if route is None or route.prefix != keys.prefix:
+            continue
+        value = operation.value if isinstance(operation, Put) else None
+        created = revisions.get(key) == 0
+        before: Mapping[str, Any] | None = None
+        after: Mapping[str, Any] | None = None
+        if evaluator.constant:
+            before, after = (None if created else {}), (None if value is None else {})
+        else:
+            if not created:
+                item = await storage.get(key)
+                if key in revisions and (item.mod_revision if item is not None else 0) != revisions[key]:
+                    raise ConflictError(key, item)
+                before = None if item is None else orjson.loads(item.value)
+            after = None if value is None else orjson.loads(value)
+        if not evaluator.constant or (before is None) is not (after is None):
+            found.append(Change(resource, route.namespace, route.name, before, after, enforced))
+    return found

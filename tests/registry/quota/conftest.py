@@ -1,0 +1,65 @@
+"""A registry whose writes are charged: on a store that it has to itself, and on one that it shares."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.quota import QuotaLedger
+from kcp_py.storage.contract import Storage
+from kcp_py.storage.memory import MemoryStorage
+from kcp_py.storage.sqlite import SQLiteStorage
+from tests.client.registry import ROOT, Registry, open_registry
+
+TEAM = Name("team-a")
+QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
+
+
+class Charged:
+    """A registry with a ledger, and a second ledger on the store where it is shared."""
+
+    def __init__(self, registry: Registry, ledger: QuotaLedger, *, shared: bool) -> None:
+        self.registry, self.ledger, self.shared = registry, ledger, shared
+        self.client, self.storage = registry.client, registry.storage
+
+    async def quota(self, name: str = "q", namespace: str = "default", **spec: Any) -> dict[str, Any]:
+        """Create a quota."""
+        annotations = spec.pop("annotations", {})
+        metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+        return await self.client.create(TEAM, QUOTAS, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
+
+    async def used(self, name: str = "q", namespace: str = "default") -> Mapping[str, str]:
+        """The usage of a quota, which states the limits of its specification."""
+        found = await self.client.get(TEAM, QUOTAS, namespace, name)
+        assert found["status"]["hard"] == found["spec"]["hard"]
+        used: Mapping[str, str] = found["status"]["used"]
+        return used
+
+
+async def _charged(storage: Storage, *, shared: bool) -> AsyncIterator[Charged]:
+    async with open_registry(storage) as registry:
+        ledger = registry.access.ledger = QuotaLedger(storage, ROOT, registry.access.commit, shared=shared)
+        await ledger.start()
+        await registry.clusters.ensure(TEAM)
+        yield Charged(registry, ledger, shared=shared)
+        await ledger.aclose()
+
+
+@pytest.fixture(params=["shared", "alone"])
+async def charged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Charged]:
+    """See `Charged`."""
+    shared = request.param == "shared"
+    async for one in _charged(MemoryStorage() if shared else SQLiteStorage(tmp_path / "store.db"), shared=shared):
+        yield one
+
+
+@pytest.fixture
+async def shared() -> AsyncIterator[Charged]:
+    """On a store that is shared."""
+    async for one in _charged(MemoryStorage(), shared=True):
+        yield one

@@ -1,0 +1,282 @@
+"""Quotas are charged in the transactions of writes: never too late, never twice, never for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kcp_py.admission import ResourceQuota
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionChain
+from kcp_py.registry.quota import QuotaLedger
+from kcp_py.storage.contract import Delete, Put
+from tests.client.registry import CONFIG_MAPS, NAMESPACES, ROOT, WIDGETS, config_map, namespace, widget
+from tests.registry.quota.conftest import QUOTAS, TEAM, Charged
+
+pytestmark = pytest.mark.anyio
+
+EXCEEDED = (
+    'configmaps "b" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1'
+)
+GUARD = f"{ROOT}/.kcp-py/quotas/{TEAM}"
+
+
+async def refusal(charged: Charged, name: str, *, dry_run: bool = False) -> str:
+    with pytest.raises(StatusError) as raised:
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map(name), dry_run=dry_run)
+    assert (raised.value.code, raised.value.reason) == (403, "Forbidden")
+    return raised.value.message
+
+
+async def test_a_quota_is_filled_when_it_is_created(charged):
+    """What exists is counted before the next read, and the answer of the create is as upstream's."""
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    created = await charged.quota(hard={"configmaps": "5", "count/secrets": "3", "resourcequotas": "2", "count/gadgets.example.com": "1"})
+    assert created["status"] == {}
+    wanted = {"configmaps": "1", "count/secrets": "0", "resourcequotas": "1", "count/gadgets.example.com": "0"}
+    assert await charged.used() == wanted
+
+
+async def test_the_last_unit_is_given_once(charged):
+    """A further write is refused in upstream's words, and a deletion gives the unit back."""
+    await charged.quota(hard={"count/configmaps": "1"})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    assert await refusal(charged, "b") == EXCEEDED
+    await charged.client.delete(TEAM, CONFIG_MAPS, "default", "a")
+    assert await charged.used() == {"count/configmaps": "0"}
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("b"))
+    assert await charged.used() == {"count/configmaps": "1"}
+
+
+async def test_many_writers_race_for_the_last_unit(charged):
+    """Exactly one of 64 gets it."""
+    await charged.quota(hard={"configmaps": "3"})
+    for name in ("a", "b"):
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map(name))
+    names = [f"racer-{number}" for number in range(64)]
+    answers = await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, config_map(one)) for one in names), return_exceptions=True)
+    assert sum(isinstance(answer, dict) for answer in answers) == 1
+    assert {str(answer.code) for answer in answers if isinstance(answer, StatusError)} == {"403"}
+    assert await charged.used() == {"configmaps": "3"}
+    assert len((await charged.client.list(TEAM, CONFIG_MAPS)).items) == 3
+
+
+async def test_writers_of_the_same_object_are_charged_once(charged):
+    """All but one are told that it exists."""
+    await charged.quota(hard={"configmaps": "100"})
+    answers = await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, config_map("a")) for _ in range(20)), return_exceptions=True)
+    assert sorted(answer.reason for answer in answers if isinstance(answer, StatusError)) == ["AlreadyExists"] * 19
+    assert await charged.used() == {"configmaps": "1"}
+
+
+async def test_many_deletions_at_once(charged):
+    """Each gives back one unit, on every path."""
+    await charged.quota(hard={"configmaps": "200"})
+    await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}")) for number in range(150)))
+    assert await charged.used() == {"configmaps": "150"}
+    await asyncio.gather(*(charged.client.delete(TEAM, CONFIG_MAPS, "default", f"m-{number}") for number in range(50)))
+    assert await charged.used() == {"configmaps": "100"}
+    await charged.client.delete_collection(TEAM, CONFIG_MAPS, "default")
+    assert await charged.used() == {"configmaps": "0"}
+
+
+async def test_an_object_with_finalizers_counts_until_it_is_gone(charged):
+    """The write that takes the last finalizer away gives the unit back."""
+    await charged.quota(hard={"configmaps": "1"})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a", finalizers=["example.com/a"]))
+    await charged.client.delete(TEAM, CONFIG_MAPS, "default", "a")
+    marked = await charged.client.get(TEAM, CONFIG_MAPS, "default", "a")
+    assert await charged.used() == {"configmaps": "1"}
+    marked["metadata"]["finalizers"] = []
+    await charged.client.update(TEAM, CONFIG_MAPS, marked)
+    assert await charged.used() == {"configmaps": "0"}
+
+
+async def test_a_dry_run_is_judged_and_not_charged(charged):
+    """As if it was written."""
+    await charged.quota(hard={"count/configmaps": "1"})
+    access = charged.registry.access
+    access.admission = AdmissionChain((*access.admission.plugins, ResourceQuota(charged.ledger)))
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"), dry_run=True)
+    assert await charged.used() == {"count/configmaps": "0"}
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    assert await refusal(charged, "b", dry_run=True) == EXCEEDED
+
+
+async def test_other_namespaces_are_not_charged(charged):
+    """Unless the quota is for the whole cluster."""
+    await charged.client.create(TEAM, NAMESPACES, namespace("game"))
+    await charged.quota(hard={"configmaps": "1"})
+    everywhere = {"experimental.quota.kcp.io/cluster-scoped": "true"}
+    await charged.quota("all", hard={"configmaps": "2", "count/namespaces": "9"}, annotations=everywhere)
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a", "game"))
+    assert (await charged.used(), await charged.used("all")) == ({"configmaps": "0"}, {"configmaps": "1", "count/namespaces": "1"})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    assert await charged.used() == {"configmaps": "1"}
+    with pytest.raises(StatusError, match="exceeded quota: all, requested: configmaps=1, used: configmaps=2, limited: configmaps=2"):
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map("b", "game"))
+    await charged.client.create(TEAM, NAMESPACES, namespace("more"))
+    assert (await charged.used("all"))["count/namespaces"] == "2"
+
+
+async def test_custom_resources_are_counted(charged):
+    """By their plural and group, whether or not the CRD was there first."""
+    await charged.quota(hard={"count/widgets.example.com": "1"})
+    await charged.registry.establish(TEAM)
+    await charged.client.create(TEAM, WIDGETS, widget("a"))
+    assert await charged.used() == {"count/widgets.example.com": "1"}
+    with pytest.raises(StatusError, match=r"exceeded quota: q, requested: count/widgets\.example\.com=1"):
+        await charged.client.create(TEAM, WIDGETS, widget("b"))
+
+
+async def test_new_limits_count_at_once(charged):
+    """A quota that begins to count something knows at once how much there is."""
+    quota = await charged.quota(hard={"secrets": "1"})
+    for name in ("a", "b"):
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map(name))
+    quota = await charged.client.get(TEAM, QUOTAS, "default", "q")
+    quota["spec"]["hard"] = {"count/configmaps": "2"}
+    await charged.client.update(TEAM, QUOTAS, quota)
+    assert await charged.used() == {"count/configmaps": "2"}
+    assert "used: count/configmaps=2" in await refusal(charged, "c")
+
+
+async def test_a_false_status_is_repaired(charged):
+    """A write of the status does not make room."""
+    await charged.quota(hard={"configmaps": "1"})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    quota = await charged.client.get(TEAM, QUOTAS, "default", "q")
+    quota["status"] = {"hard": {"configmaps": "9"}, "used": {"configmaps": "0"}}
+    await charged.client.update(TEAM, QUOTAS, quota, subresource="status")
+    assert await charged.used() == {"configmaps": "1"}
+    await refusal(charged, "b")
+
+
+async def test_a_recount_repairs_what_was_written_behind_its_back(charged):
+    """Objects and quotas that were changed in the store itself."""
+    await charged.quota(hard={"configmaps": "5"})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    key = f"{ROOT}/core/configmaps/{TEAM}/default"
+    item = await charged.storage.get(f"{key}/a")
+    await charged.storage.transact((), [Put(f"{key}/b", item.value), Put(f"{key}/c", item.value)])
+    assert await charged.used() == {"configmaps": "1"}
+    await charged.ledger.recount(TEAM, "default", "q")
+    assert await charged.used() == {"configmaps": "3"}
+    await charged.registry.rewrite(
+        f"{ROOT}/core/resourcequotas/{TEAM}/default/q", lambda obj: obj["status"].update(used={"configmaps": "77"})
+    )
+    await charged.ledger.recount(TEAM, "default", "q")
+    assert await charged.used() == {"configmaps": "3"}
+
+
+async def test_a_quota_can_be_changed_while_it_is_charged(charged):
+    """Charges between the read and the write of a change do not conflict with it."""
+    await charged.quota(hard={"configmaps": "1000"})
+    done = asyncio.Event()
+
+    async def write(worker: int) -> int:
+        number = 0
+        while not done.is_set():
+            await charged.client.create(TEAM, CONFIG_MAPS, config_map(f"w-{worker}-{number}"))
+            number += 1
+        return number
+
+    workers = [asyncio.create_task(write(worker)) for worker in range(8)]
+    for limit in range(2000, 2010):
+        document = {"spec": {"hard": {"configmaps": str(limit)}}}
+        await charged.client.patch(TEAM, QUOTAS, "default", "q", document=document)
+    done.set()
+    written = sum(await asyncio.gather(*workers))
+    assert await charged.used() == {"configmaps": str(written)}
+    assert (await charged.client.get(TEAM, QUOTAS, "default", "q"))["spec"]["hard"] == {"configmaps": "2009"}
+
+
+async def test_a_cluster_without_quotas_is_forgotten(charged):
+    """The last quota takes all traces along."""
+    for name in ("q", "r"):
+        await charged.quota(name, hard={"configmaps": "1"})
+    await charged.client.delete(TEAM, QUOTAS, "default", "q")
+    assert await charged.storage.get(GUARD) is not None or not charged.shared
+    await charged.client.delete(TEAM, QUOTAS, "default", "r")
+    for name in ("a", "b"):
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map(name))
+    assert await charged.storage.get(GUARD) is None
+    assert charged.ledger.counts(TEAM, CONFIG_MAPS.group_resource) is charged.shared
+
+
+async def test_quotas_of_earlier_runs_count(charged):
+    """A server that starts knows which clusters have any."""
+    await charged.quota(hard={"count/configmaps": "1"})
+    access = charged.registry.access
+    access.ledger = QuotaLedger(charged.storage, ROOT, access.commit, shared=charged.shared)
+    await access.ledger.start()
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    assert await refusal(charged, "b") == EXCEEDED
+    await access.ledger.aclose()
+
+
+async def test_a_quota_of_another_server_counts_from_its_creation(shared):
+    """This server has never heard of it; the transaction notices."""
+    ours, access = shared.ledger, shared.registry.access
+    theirs = QuotaLedger(shared.storage, ROOT, access.commit, shared=True)
+    await shared.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    access.ledger = theirs
+    await shared.quota(hard={"count/configmaps": "1"})
+    access.ledger = ours
+    assert await refusal(shared, "b") == EXCEEDED
+    access.ledger = theirs
+    await shared.client.delete(TEAM, CONFIG_MAPS, "default", "a")
+    access.ledger = ours
+    await shared.client.create(TEAM, CONFIG_MAPS, config_map("b"))
+    access.ledger = theirs
+    await shared.client.delete(TEAM, QUOTAS, "default", "q")
+    access.ledger = ours
+    await shared.client.create(TEAM, CONFIG_MAPS, config_map("c"))
+
+
+async def test_writers_on_two_servers_race_for_the_last_unit(shared):
+    """Each server decides by what it has seen, and the store about both."""
+    access = shared.registry.access
+    ledgers = [shared.ledger, QuotaLedger(shared.storage, ROOT, access.commit, shared=True)]
+    await shared.quota(hard={"configmaps": "10"})
+
+    async def write(number: int) -> None:
+        access.ledger = ledgers[number % 2]
+        await shared.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}"))
+
+    answers = await asyncio.gather(*map(write, range(64)), return_exceptions=True)
+    assert sum(answer is None for answer in answers) == 10
+    assert await shared.used() == {"configmaps": "10"}
+    assert len((await shared.client.list(TEAM, CONFIG_MAPS)).items) == 10
+
+
+async def test_clusters_do_not_share_quotas(charged):
+    """The quota of one tenant is nothing to another."""
+    other = Name("team-b")
+    await charged.registry.clusters.ensure(other)
+    await charged.quota(hard={"configmaps": "0"})
+    await charged.client.create(other, CONFIG_MAPS, config_map("a"))
+    assert await charged.used() == {"configmaps": "0"}
+
+
+async def test_a_write_that_is_given_up_is_not_charged_twice(charged):
+    """A caller that leaves holds no unit without an object."""
+    await charged.quota(hard={"configmaps": "50"})
+    tasks = [asyncio.create_task(charged.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}"))) for number in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("last"))
+    stored = len((await charged.client.list(TEAM, CONFIG_MAPS)).items)
+    assert await charged.used() == {"configmaps": str(stored)}
+
+
+async def test_a_quota_that_vanished_from_the_store_is_no_longer_charged(shared):
+    """Even where no server was told."""
+    await shared.quota(hard={"configmaps": "0"})
+    await refusal(shared, "a")
+    await shared.storage.transact((), [Delete(f"{ROOT}/core/resourcequotas/{TEAM}/default/q")])
+    await shared.client.create(TEAM, CONFIG_MAPS, config_map("a"))
