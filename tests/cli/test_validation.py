@@ -219,9 +219,13 @@ async def test_what_is_no_object(text: str, line: int, message: str) -> None:
 
 async def test_warnings_are_no_errors() -> None:
     """What a server warns about is told as a warning."""
-    policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}}\n"
-    (found,) = await faults_of(policy)
-    assert (found.severity, found.message[:34]) == ("warning", "networkpolicies.networking.k8s.io:")
+    names = "{plural: cups, singular: cup, kind: Cup, listKind: CupList}"
+    schema = "{type: object, properties: {a: {type: string, format: odd}}}"
+    version = f"{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}"
+    spec = f"{{group: example.com, scope: Namespaced, names: {names}, versions: [{version}]}}"
+    text = f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: cups.example.com}}\nspec: {spec}\n"
+    (found,) = await faults_of(text)
+    assert (found.severity, 'unrecognized format "odd"' in found.message) == ("warning", True)
 
 
 async def test_elements_of_lists() -> None:
