@@ -36,7 +36,8 @@ def encode_stored(obj: dict[str, Any]) -> bytes:
     stored = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     for key, value in obj.items():
         stored.setdefault(key, value)
-    return orjson.dumps(stored)
+    # A result of orjson keeps its whole buffer of at least 4 KiB. Watches and caches keep this one, so it is copied by the slice.
+    return orjson.dumps(stored, option=orjson.OPT_APPEND_NEWLINE)[:-1]
 
 
 class Renderer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -165,3 +167,15 @@ def test_clients_cannot_store_what_the_server_says() -> None:
 def test_an_object_without_a_revision_is_dressed_without_one() -> None:
     """As the answer to a dry run of a create."""
     assert "resourceVersion" not in renderer().add_server_fields(config_map(), 0, "a")["metadata"]
+
+
+def test_stored_forms_take_no_more_memory_than_their_bytes() -> None:
+    """A stored form that is kept, as by watches and caches, holds no larger buffer."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = [encode_stored(config_map(uid=str(number))) for number in range(100)]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < sum(map(sys.getsizeof, kept)) + 20_000
