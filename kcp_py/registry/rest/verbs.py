@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.computed import ComputedObjects
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.rest.stored import StoredObjects
 from kcp_py.registry.writerequest import Resolved
+
+
+def unknown_subresource(resource: ServedResource, name: str) -> StatusError:
+    """404 for a subresource that a resource does not have. For custom resources the message says that there is no object, even if there is.
+
+    Source: k8s.io/apiextensions-apiserver `pkg/apiserver/customresource_handler.go`.
+    """
+    return errors.unserved() if resource.typed else errors.not_found(resource.group_resource, name)
 
 
 class Verbs:
@@ -37,7 +47,7 @@ class Verbs:
         if target.subresource:
             subresource = target.resource.subresources.get(target.subresource)
             if subresource is None:
-                raise errors.unknown_path()
+                raise unknown_subresource(target.resource, target.name)
             if verb not in subresource.verbs:
                 raise errors.method_not_supported(target.resource.group_resource, verb)
         return self.of(target)

@@ -22,7 +22,7 @@ from kcp_py.server.exchange import Exchange, Header
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.openapi import send_group_version, send_index, send_v2
-from kcp_py.server.handlers.target import method_not_allowed, resolve_cluster
+from kcp_py.server.handlers.target import method_not_allowed, resolve_cluster, unknown_in_group
 from kcp_py.server.negotiation import (
     DEFAULT,
     Representation,
@@ -64,23 +64,24 @@ class Documents:
             StatusError: 404 for a group or version that the cluster does not serve, 405 for anything but reads.
         """
         context = exchange.context
-        if exchange.method not in {"GET", "HEAD"}:
-            raise method_not_allowed()
         segments = context.info.path.strip("/").split("/")
+        if len(segments) == 1 or segments[0] == "openapi":
+            _check_reads(exchange)
         if isinstance(context.cluster, Wildcard) and segments[0] == "openapi":
             raise errors.unknown_path()
-        described = self._describe(await self._table(exchange))
+        table = await self._table(exchange)
+        described = self._describe(table)
         match segments:
             case ["api"]:
                 await self._send_roots(exchange, described.discovery.core_versions(), described.discovery.aggregated_core)
             case ["apis"]:
                 await self._send_roots(exchange, described.discovery.groups(), described.discovery.aggregated)
             case ["apis", group]:
-                await _send(exchange, described.discovery.group(group))
+                await _send(exchange, described.discovery.group(group), table, group)
             case ["api", version]:
-                await _send(exchange, described.discovery.resources("", version))
+                await _send(exchange, described.discovery.resources("", version), table, "")
             case ["apis", group, version]:
-                await _send(exchange, described.discovery.resources(group, version))
+                await _send(exchange, described.discovery.resources(group, version), table, group)
             case ["openapi", "v2"]:
                 await send_v2(exchange, described.openapi, described.since)
             case ["openapi", "v3"]:
@@ -139,9 +140,15 @@ class Documents:
             await exchange.respond(200, body, content_type, _cacheable(document.etag))
 
 
-async def _send(exchange: Exchange, document: Document | None) -> None:
+def _check_reads(exchange: Exchange) -> None:
+    if exchange.method not in {"GET", "HEAD"}:
+        raise method_not_allowed()
+
+
+async def _send(exchange: Exchange, document: Document | None, table: ResourceTable | ResourceUnion, group: str) -> None:
     if document is None:
-        raise errors.unknown_path()
+        raise unknown_in_group(table, group)
+    _check_reads(exchange)
     pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
     await _send_as(exchange, document, negotiate_document(exchange.headers.get(b"accept"), pretty=pretty))
 

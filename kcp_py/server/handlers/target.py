@@ -10,8 +10,10 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import Name, Wildcard
+from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.rest.verbs import unknown_subresource
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import RequestInfo
@@ -50,7 +52,7 @@ def resolve_cached(backend: Backend, exchange: Exchange) -> Resolved | None:
         if table is None:
             return None
         served = table.served.get(key)
-    return _resolved(exchange, cluster_state, served)
+    return None if served is None else _resolved(exchange, cluster_state, served)
 
 
 async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
@@ -67,17 +69,28 @@ async def resolve(backend: Backend, exchange: Exchange) -> Resolved:
         served = await backend.wildcard.find(
             info.group, info.version, info.resource, sight=context.sight, accept=lambda found: _has_path(info, found)
         )
+        if served is None:
+            raise unknown_in_group(await backend.wildcard.union(context.sight), info.group)
         return _resolved(exchange, None, served)
     cluster_state = await resolve_cluster(backend, context, cluster)
     # What every cluster serves needs no table: nothing is worked out, or kept, for a cluster that is not there.
     key = (info.group, info.version, info.resource)
-    served = backend.tables.everywhere.get(key) or (await backend.tables.get(cluster)).served.get(key)
+    served = backend.tables.everywhere.get(key)
+    if served is None:
+        table = await backend.tables.get(cluster)
+        served = table.served.get(key)
+        if served is None:
+            raise unknown_in_group(table, info.group)
     return _resolved(exchange, cluster_state, served)
 
 
-def _resolved(exchange: Exchange, cluster_state: ClusterState | None, served: Served | None) -> Resolved:
-    if served is None:
-        raise errors.unknown_path()
+def unknown_in_group(table: ResourceTable | ResourceUnion, group: str) -> StatusError:
+    """404 for a version or a resource that is not served. In the groups of built-in kinds it is a Status, in others it is plain text."""
+    typed = any(resource.group == group and resource.typed for resource in table.resources())
+    return errors.unserved() if typed else errors.unknown_path()
+
+
+def _resolved(exchange: Exchange, cluster_state: ClusterState | None, served: Served) -> Resolved:
     context = exchange.context
     info = context.info
     resource = served.resource
@@ -85,7 +98,7 @@ def _resolved(exchange: Exchange, cluster_state: ClusterState | None, served: Se
     if resource.warnings and cluster_state is not None:
         # Over all clusters the words of one of them mean nothing.
         exchange.warnings.extend(resource.warnings)
-    _check_verb(context, resource, namespace)
+    _check_verb(context, resource)
     if exchange.method == "HEAD" and resource.typed:
         # There are no such routes of built-in kinds; for custom resources it is a GET.
         raise method_not_allowed()
@@ -136,13 +149,21 @@ def _namespace(context: RequestContext, resource: ServedResource) -> str:
     """The namespace of the request, where the path fits the resource's scope; anything else is a path that nothing serves."""
     info = context.info
     if resource.namespaced:
-        if not info.namespace and not (info.verb in {"list", "watch"} and len(info.parts) == 1):
-            # A namespaced resource without its namespace can be listed and watched, nothing else.
-            raise errors.unknown_path()
+        if not info.namespace:
+            # A namespaced resource without its namespace can be listed and watched, nothing else. Reviews cannot even be listed.
+            if len(info.parts) > 1 or (resource.typed and "list" not in resource.verbs):
+                raise _unknown_place(resource)
+            if info.verb not in {"list", "watch"}:
+                raise method_not_allowed() if resource.typed else errors.unknown_path()
         return info.namespace
     if info.namespace and not (resource.resource == "namespaces" and not resource.group and _names_itself(info)):
-        raise errors.unknown_path()
+        raise _unknown_place(resource)
     return ""
+
+
+def _unknown_place(resource: ServedResource) -> StatusError:
+    """404 for a path of the other scope."""
+    return errors.unserved() if resource.typed else errors.unknown_path()
 
 
 def _names_itself(info: RequestInfo) -> bool:
@@ -150,17 +171,17 @@ def _names_itself(info: RequestInfo) -> bool:
     return info.parts[1:2] == (info.namespace,) and info.path.count("/namespaces/") == 1
 
 
-def _check_verb(context: RequestContext, resource: ServedResource, namespace: str) -> None:
+def _check_verb(context: RequestContext, resource: ServedResource) -> None:
     info = context.info
     named = len(info.parts) > 1
     if named and resource.typed and info.subresource in _OF_NODES.get((resource.group, resource.resource), ()):
         raise StatusError(501, "NotImplemented", _NO_NODES.format(f"{resource.resource}/{info.subresource}"))
     if len(info.parts) > 3:
-        raise errors.unknown_path()
+        raise unknown_subresource(resource, info.name)
     if info.subresource:
         subresource = resource.subresources.get(info.subresource)
         if subresource is None:
-            raise errors.unknown_path()
+            raise unknown_subresource(resource, info.name)
         if info.verb not in subresource.verbs:
             raise method_not_allowed() if resource.typed else errors.method_not_supported(resource.group_resource, info.verb)
         return
@@ -176,8 +197,6 @@ def _check_verb(context: RequestContext, resource: ServedResource, namespace: st
             # Built-in kinds have no route for verbs that they do not know. Custom resources lose verbs while their CRD is terminating,
             # with messages of their own.
             raise method_not_allowed() if resource.typed else errors.method_not_supported(resource.group_resource, info.verb)
-    if resource.namespaced and not namespace and info.verb not in {"list", "watch"}:
-        raise errors.unknown_path()
 
 
 def _unrouted(resource: ServedResource, *, named: bool) -> StatusError:

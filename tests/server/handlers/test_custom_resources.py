@@ -145,13 +145,14 @@ async def test_status_and_the_rest_are_written_apart(api: Api) -> None:
 
 
 async def test_without_the_subresource_the_status_is_data(api: Api) -> None:
-    """It is stored on create, its changes raise the generation, and `/status` is an unknown path."""
+    """It is stored on create, its changes raise the generation, and `/status` is not found."""
     await install(api, make_crd(schema=SCHEMA, subresources={}))
     created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}, status={"ready": 1}))
     assert created["status"] == {"ready": 1}
     changed = await api.ok("PATCH", f"{WIDGETS}/one", {"status": {"ready": 2}}, headers=MERGE)
     assert (changed["status"], changed["metadata"]["generation"]) == ({"ready": 2}, 2)
-    assert (await api("GET", f"{WIDGETS}/one/status")).text == "404 page not found\n"
+    status = await api.fails(404, "GET", f"{WIDGETS}/one/status")
+    assert status["message"] == 'widgets.example.com "one" not found'
 
 
 async def test_updates_need_a_version_and_an_object(api: Api) -> None:

@@ -299,7 +299,7 @@ async def test_counts_from_before_the_definition(api: Api) -> None:
 
 
 async def test_what_is_not_there(api: Api) -> None:
-    """404 for a missing object, whatever is done; 404 in plain text without the subresource; 405 for other verbs."""
+    """404 for a missing object, whatever is done, and without the subresource; 405 for other verbs."""
     await scaled_one(api)
     missing = f"{WIDGETS}/two/scale"
     for method, body, headers in (
@@ -313,7 +313,8 @@ async def test_what_is_not_there(api: Api) -> None:
         status = await api.fails(405, method, SCALE, scale(replicas=1) if method == "POST" else None)
         assert status["message"] == f'{verb} is not supported on resources of kind "widgets.example.com"'
     await install(api, make_crd("gadgets"))
-    assert (await api("GET", "/clusters/a/apis/example.com/v1/namespaces/default/gadgets/one/scale")).text == "404 page not found\n"
+    status = await api.fails(404, "GET", "/clusters/a/apis/example.com/v1/namespaces/default/gadgets/one/scale")
+    assert status["message"] == 'gadgets.example.com "one" not found'
 
 
 async def test_scopes(api: Api) -> None:

@@ -302,32 +302,6 @@ async def test_yaml_goes_in_and_comes_out(api: Api) -> None:
     assert "reason: NotFound" in response.text
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "code"),
-    [
-        ("GET", "/clusters/a/api/v1/nothing", 404),
-        ("GET", "/clusters/a/api/v9/configmaps", 404),
-        ("GET", "/clusters/a/api/v1/namespaces/default/namespaces/x", 404),
-        ("GET", "/clusters/a/api/v1/configmaps/one", 404),
-        ("GET", "/clusters/a/api/v1/namespaces/default/configmaps/one/status", 404),
-        ("POST", "/clusters/a/api/v1/configmaps", 404),
-        ("PUT", "/clusters/a/api/v1/namespaces/default/configmaps", 405),
-        ("POST", "/clusters/a/api/v1/namespaces/default/configmaps/one", 405),
-        ("DELETE", "/clusters/a/api/v1/namespaces", 405),
-        ("GET", "/clusters/a/clusters/b/api/v1/configmaps", 404),
-    ],
-)
-async def test_paths_that_are_not_served(api: Api, method: str, path: str, code: int) -> None:
-    """Unknown paths and wrong scopes are a plain 404, methods that a path does not take are 405."""
-    response = await api(method, path, config_map("one") if method != "GET" else None)
-    assert response.status_code == code
-    if code == 404:
-        assert response.text == "404 page not found\n"
-    else:
-        status = response.json()
-        assert (status["message"], status["details"]) == ("the server does not allow this method on the requested resource", {})
-
-
 async def test_reads_and_writes_of_default_namespaces(api: Api) -> None:
     """They are there without being stored, can be labelled, and cannot be deleted."""
     before: Any = await api.ok("GET", "/clusters/a/api/v1/namespaces/default")
