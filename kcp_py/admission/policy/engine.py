@@ -1,0 +1,170 @@
+"""`PolicyEngine`: which policies apply to a write, and their evaluation without blocking the event loop. Both plugins use it.
+
+Source: k8s.io/apiserver `pkg/admission/plugin/policy/generic` and `pkg/admission/plugin/policy/matching`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kcp_py.admission.configured import ConfiguredObjects
+from kcp_py.admission.policy.definitions import Hook, Hooks
+from kcp_py.admission.policy.evaluation import Allowance, TooLargeError
+from kcp_py.admission.policy.matching import Asked, Matching, labels_of
+from kcp_py.admission.policy.objects import PolicyObjects
+from kcp_py.admission.policy.permissions import Permissions, RequestAuthorizer, UndecidedError
+from kcp_py.admission.policy.request import namespace_value, own_kind, request_value
+from kcp_py.aio.offload import Inline, offload
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.golang.regexp import searches
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import Attributes
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.store.access import translate
+from kcp_py.storage.contract import StorageError
+
+GROUP: Final = "admissionregistration.k8s.io"
+_REVIEWS: Final = frozenset(
+    {GroupResource("authentication.k8s.io", review) for review in ("selfsubjectreviews", "tokenreviews")}
+    | {
+        GroupResource("authorization.k8s.io", review)
+        for review in ("localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews")
+    }
+)
+
+T = TypeVar("T")
+
+
+def is_exempt(resource: GroupResource) -> bool:
+    """Whether no policy sees a resource: policies and webhooks themselves, which must stay mendable, and reviews."""
+    return resource.group == GROUP or resource in _REVIEWS
+
+
+class Selected(NamedTuple):
+    """How a policy selected a write."""
+
+    resource: ServedResource
+    """In whose form expressions see the objects."""
+
+
+class Write:
+    """One write for all policies: what they share is worked out once, and only if a policy needs it."""
+
+    def __init__(self, attributes: Attributes, objects: PolicyObjects, authorizer: RequestAuthorizer) -> None:
+        self.attributes = attributes
+        self._objects = objects
+        self.permissions = Permissions(authorizer, attributes)
+        self._allowance = Allowance(Inline.EXPRESSION_COST)
+        self._namespace: Mapping[str, Any] | None = None
+        self._has_namespace = False
+        self._values: dict[GroupVersionResource, dict[str, Any]] = {}
+        self._asked = Asked(attributes.operation, attributes.resource.key, attributes.subresource, attributes.namespace, attributes.name)
+
+    async def selected(self, matching: Matching) -> Selected | None:
+        """How rules and selectors select the write, or None.
+
+        Raises:
+            StatusError: the namespace or the kinds of the cluster cannot be read.
+        """
+        attributes = self.attributes
+        resource, state = attributes.resource, attributes.request.target.cluster_state
+        if not matching.selects_objects(attributes.obj, attributes.old):
+            return None
+        equivalents = [] if matching.is_exact else await self._objects.equivalents(state, resource)
+        key = matching.resource_of(self._asked, [one.key for one in equivalents])
+        if key is None or not await self._is_in_namespace(matching):
+            return None
+        return Selected(next((one for one in equivalents if one.key == key), resource))
+
+    async def _is_in_namespace(self, matching: Matching) -> bool:
+        attributes = self.attributes
+        if matching.namespaces.empty or not attributes.namespace:
+            return True
+        own = attributes.resource.group_resource == _NAMESPACES and not attributes.subresource
+        if own and attributes.operation in {"CREATE", "UPDATE"}:
+            return matching.namespaces.matches(labels_of(attributes.obj or {}))
+        return matching.namespaces.matches(labels_of(await self._its_namespace() or {}))
+
+    async def _its_namespace(self) -> Mapping[str, Any] | None:
+        if not self._has_namespace:
+            state = self.attributes.request.target.cluster_state
+            self._namespace = await self._objects.namespace(state, self.attributes.namespace)
+            self._has_namespace = True
+        return self._namespace
+
+    async def values(self, selected: Selected) -> dict[str, Any]:
+        """The variables of the environment but `params`.
+
+        Raises:
+            StatusError: objects cannot be converted to the version that the policy selected.
+        """
+        resource = selected.resource
+        found = self._values.get(resource.key)
+        if found is None:
+            found = self._values[resource.key] = await self._made(resource)
+        return found
+
+    async def _made(self, resource: ServedResource) -> dict[str, Any]:
+        attributes = self.attributes
+        own = attributes.resource
+        is_namespace = own.group_resource == _NAMESPACES
+        namespace = None if is_namespace or not attributes.namespace else await self._its_namespace()
+        kind = own_kind(attributes) if resource.key == own.key else resource.group_version_kind
+        return {
+            "object": await self._objects.converted(attributes.obj, own, resource),
+            "oldObject": await self._objects.converted(attributes.old, own, resource),
+            "request": request_value(attributes, kind, resource.key),
+            "namespaceObject": namespace_value(namespace),
+            **self.permissions.values(),
+        }
+
+    async def evaluated(self, evaluate: Callable[[Allowance | None], T]) -> T:
+        """The result of a pure evaluation, which may ask for permissions. A large one runs in a thread."""
+        allowance: Allowance | None = self._allowance
+        while True:
+            try:
+                if allowance is None:
+                    return await offload(evaluate, None)
+                with searches(long=False):
+                    return evaluate(allowance)
+            except TooLargeError:
+                allowance = None
+            except UndecidedError as error:
+                await self.permissions.settle(error.question)
+
+
+_NAMESPACES: Final = GroupResource("", "namespaces")
+
+
+class PolicyEngine:
+    """The policies of one kind of all clusters."""
+
+    def __init__(self, configured: ConfiguredObjects[Hooks], objects: PolicyObjects, authorizer: RequestAuthorizer) -> None:
+        self.configured = configured
+        self.objects = objects
+        self._authorizer = authorizer
+
+    def has_none(self, cluster: Name, resource: GroupResource) -> bool:
+        """Whether no policy of a cluster is about a resource, as far as that is known without reading."""
+        if is_exempt(resource):
+            return True
+        hooks = self.configured.known(cluster)
+        return hooks is not None and hooks.lacks(resource)
+
+    async def hooks(self, attributes: Attributes) -> Sequence[Hook]:
+        """The policies that may be about a write.
+
+        Raises:
+            StatusError: the store cannot be read.
+        """
+        resource = attributes.resource
+        try:
+            found = await self.configured.get(attributes.request.target.cluster_state.name)
+        except StorageError as error:
+            raise translate(error) from error
+        return found.of(resource.group_resource, self.objects.other_groups(resource)) if found else ()
+
+    def begin(self, attributes: Attributes) -> Write:
+        """A write for the policies to see."""
+        return Write(attributes, self.objects, self._authorizer)

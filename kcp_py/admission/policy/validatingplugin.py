@@ -1,0 +1,169 @@
+"""`ValidatingAdmissionPolicy`: refuses writes that policies of their cluster deny, and tells of violations in warnings and annotations.
+
+Source: k8s.io/apiserver `pkg/admission/plugin/policy/validating/dispatcher.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kcp_py.admission.policy.compiled import CompiledPolicies
+from kcp_py.admission.policy.definitions import Binding, Definition, Hook
+from kcp_py.admission.policy.engine import PolicyEngine, Write
+from kcp_py.admission.policy.evaluation import Allowance
+from kcp_py.admission.policy.objects import ConfigurationError
+from kcp_py.admission.policy.validating import INVALID, ValidatingPolicy, Verdict
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.golang.json import go_json
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import OPERATIONS, AdmissionPlugin, Attributes, Operation
+
+_CODES: Final[Mapping[str, int]] = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, INVALID: 422}
+_FAILURES_KEY: Final = "validation.policy.admission.k8s.io/validation_failure"
+_MOST_FAILURES: Final = 50
+_LONGEST_ANNOTATION: Final = 10 * 1024
+
+
+class _Denial(NamedTuple):
+    definition: Definition
+    binding: Binding | None
+    message: str
+    reason: str = ""
+
+
+class _Outcome:
+    """What the policies have said about a write up to now."""
+
+    def __init__(self) -> None:
+        self.denials: list[_Denial] = []
+        self.failures: list[dict[str, Any]] = []
+
+    def misconfigured(self, definition: Definition, binding: Binding | None, error: str) -> None:
+        """A policy or a binding cannot be used."""
+        if not definition.ignores_failures:
+            what = "policy" if binding is None else "binding"
+            self.denials.append(_Denial(definition, binding, f"failed to configure {what}: {error}"))
+
+    def add(self, hook: Hook, binding: Binding, verdict: Verdict, *, warnings: list[str], annotations: dict[str, list[str]]) -> None:
+        """What a policy with one of its bindings says."""
+        definition = hook.definition
+        for decision in verdict.decisions:
+            if decision.allowed:
+                continue
+            for action in binding.actions:
+                match action:
+                    case "Deny":
+                        self.denials.append(_Denial(definition, binding, decision.message, decision.reason))
+                    case "Warn":
+                        names = f"'{definition.name}' with binding '{binding.name}'"
+                        warnings.append(f"Validation failed for ValidatingAdmissionPolicy {names}: {decision.message}")
+                    case "Audit":
+                        self.failures.append(
+                            {
+                                "message": decision.message,
+                                "policy": binding.policy,
+                                "binding": binding.name,
+                                "expressionIndex": decision.place,
+                                "validationActions": list(binding.actions),
+                            }
+                        )
+        for annotation in verdict.annotations:
+            if annotation.failed:
+                self.denials.append(_Denial(definition, binding, annotation.value))
+                continue
+            value = annotation.value.encode()[:_LONGEST_ANNOTATION].decode(errors="ignore")
+            values = annotations.setdefault(annotation.key, [])
+            if value not in values:
+                values.append(value)
+
+
+class ValidatingAdmissionPolicy(AdmissionPlugin):
+    """Evaluates the ValidatingAdmissionPolicies of the cluster of a write."""
+
+    name = "ValidatingAdmissionPolicy"
+    operations: Collection[Operation] = (*OPERATIONS, "CONNECT")
+
+    def __init__(self, engine: PolicyEngine) -> None:
+        self._engine = engine
+        self._compiled: CompiledPolicies[ValidatingPolicy] = CompiledPolicies(ValidatingPolicy)
+
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:
+        """Whether the cluster has no policies, or the resource is exempt."""
+        return self._engine.has_none(cluster, resource)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Ask the policies of the cluster.
+
+        Raises:
+            StatusError: 422 or the code of the reason that a validation gives; the store cannot be read.
+        """
+        hooks = await self._engine.hooks(attributes)
+        if not hooks:
+            return
+        write = self._engine.begin(attributes)
+        outcome = _Outcome()
+        for hook in hooks:
+            await self._judge(hook, write, outcome)
+        if outcome.failures:
+            attributes.audit_annotations[_FAILURES_KEY] = go_json(outcome.failures[:_MOST_FAILURES])
+        if outcome.denials:
+            raise _refusal(attributes, outcome.denials[0])
+
+    async def _judge(self, hook: Hook, write: Write, outcome: _Outcome) -> None:
+        definition, attributes = hook.definition, write.attributes
+        selected = await write.selected(definition.matching)
+        if selected is None:
+            return
+        state = attributes.request.target.cluster_state
+        kind = definition.param_kind
+        if kind is not None and not await self._engine.objects.knows(state, kind):
+            name = f"{kind.group_version}, Kind={kind.kind}"
+            outcome.misconfigured(definition, None, f"failed to find resource referenced by paramKind: '{name}'")
+            return
+        annotations: dict[str, list[str]] = {}
+        for binding in hook.bindings:
+            if await write.selected(binding.matching) is None:
+                continue
+            try:
+                params = await self._engine.objects.parameters(state, kind, binding.parameters, attributes.namespace)
+                values = await write.values(selected) if params else {}
+            except ConfigurationError as error:
+                outcome.misconfigured(definition, binding, str(error))
+                continue
+            for verdict in await self._verdicts(definition, write, values, params):
+                outcome.add(hook, binding, verdict, warnings=attributes.warnings, annotations=annotations)
+        for key, found in annotations.items():
+            attributes.audit_annotations[f"{definition.name}/{key}"] = ", ".join(found)
+
+    async def _verdicts(
+        self, definition: Definition, write: Write, values: Mapping[str, Any], params: Sequence[dict[str, Any] | None]
+    ) -> Sequence[Verdict]:
+        """What a policy says with each parameter."""
+        if not params:
+            return ()
+        policy = await self._compiled.get(definition)
+        verdicts = []
+        for one in params:
+            given = {**values, "params": one}
+
+            def evaluate(allowance: Allowance | None, given: Mapping[str, Any] = given) -> Verdict:
+                return policy.validate(given, allowance=allowance)
+
+            verdicts.append(await write.evaluated(evaluate))
+        return verdicts
+
+
+def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:
+    """The answer for the first denial."""
+    names = f"'{denial.definition.name}'"
+    if denial.binding is not None:
+        names += f" with binding '{denial.binding.name}'"
+    message = f"ValidatingAdmissionPolicy {names} denied request: {denial.message}"
+    refusal = errors.forbidden(attributes.resource.group_resource, attributes.name, message)
+    refusal.reason = denial.reason or INVALID
+    refusal.code = _CODES.get(refusal.reason, 422)
+    refusal.details = {**(refusal.details or {}), "causes": [{"message": message}]}
+    return refusal
