@@ -6,12 +6,14 @@ Source: k8s.io/apiserver `pkg/admission/plugin/cel/activation.go` and `compositi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kcp_py.apis.admissionregistration.expressions import Expression
 from kcp_py.cel.errors import CostExceededError, EvaluationError
 from kcp_py.cel.limits import CALL_LIMIT
 from kcp_py.cel.values import Budget
+
+if TYPE_CHECKING:
+    from kcp_py.apis.admissionregistration.expressions import Expression
 
 OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions, PatchOptions
+from kcp_py.apimachinery.meta.options import CreateOptions, DeleteOptions
 from kcp_py.registry.admission import Attributes
 from kcp_py.registry.writerequest import WriteOptions
 
@@ -88,16 +88,14 @@ def options_value(operation: str, options: WriteOptions) -> dict[str, Any] | Non
                 value["fieldManager"] = options.field_manager
             if options.field_validation:
                 value["fieldValidation"] = options.field_validation
-            assert isinstance(options, CreateOptions | PatchOptions)
         case DeleteOptions():
             value["kind"] = "DeleteOptions"
-            for field, given in (
-                ("gracePeriodSeconds", options.grace_period_seconds),
-                ("orphanDependents", options.orphan_dependents),
-                ("propagationPolicy", options.propagation_policy),
-            ):
-                if given is not None:
-                    value[field] = given
+            given = {
+                "gracePeriodSeconds": options.grace_period_seconds,
+                "orphanDependents": options.orphan_dependents,
+                "propagationPolicy": options.propagation_policy,
+            }
+            value |= {field: one for field, one in given.items() if one is not None}
     return value
 
 

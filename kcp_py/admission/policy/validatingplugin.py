@@ -6,14 +6,13 @@ Source: k8s.io/apiserver `pkg/admission/plugin/policy/validating/dispatcher.go`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcp_py.admission.policy.compiled import CompiledPolicies
 from kcp_py.admission.policy.definitions import Binding, Definition, Hook
 from kcp_py.admission.policy.engine import PolicyEngine, Write
 from kcp_py.admission.policy.evaluation import Allowance
 from kcp_py.admission.policy.objects import ConfigurationError
-from kcp_py.admission.policy.validating import INVALID, ValidatingPolicy, Verdict
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -21,7 +20,11 @@ from kcp_py.golang.json import go_json
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import OPERATIONS, AdmissionPlugin, Attributes, Operation
 
-_CODES: Final[Mapping[str, int]] = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, INVALID: 422}
+if TYPE_CHECKING:
+    from kcp_py.admission.policy.validating import ValidatingPolicy, Verdict
+
+_INVALID: Final = "Invalid"
+_CODES: Final[Mapping[str, int]] = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _INVALID: 422}
 _FAILURES_KEY: Final = "validation.policy.admission.k8s.io/validation_failure"
 _MOST_FAILURES: Final = 50
 _LONGEST_ANNOTATION: Final = 10 * 1024
@@ -80,6 +83,13 @@ class _Outcome:
                 values.append(value)
 
 
+def _compile(spec: Mapping[str, Any]) -> ValidatingPolicy:
+    # Most servers have no policies, and CEL is large. This runs in a thread.
+    from kcp_py.admission.policy.validating import ValidatingPolicy  # noqa: PLC0415
+
+    return ValidatingPolicy(spec)
+
+
 class ValidatingAdmissionPolicy(AdmissionPlugin):
     """Evaluates the ValidatingAdmissionPolicies of the cluster of a write."""
 
@@ -88,7 +98,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
 
     def __init__(self, engine: PolicyEngine) -> None:
         self._engine = engine
-        self._compiled: CompiledPolicies[ValidatingPolicy] = CompiledPolicies(ValidatingPolicy)
+        self._compiled: CompiledPolicies[ValidatingPolicy] = CompiledPolicies(_compile)
 
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no policies, or the resource is exempt."""
@@ -163,7 +173,7 @@ def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:
         names += f" with binding '{denial.binding.name}'"
     message = f"ValidatingAdmissionPolicy {names} denied request: {denial.message}"
     refusal = errors.forbidden(attributes.resource.group_resource, attributes.name, message)
-    refusal.reason = denial.reason or INVALID
+    refusal.reason = denial.reason or _INVALID
     refusal.code = _CODES.get(refusal.reason, 422)
     refusal.details = {**(refusal.details or {}), "causes": [{"message": message}]}
     return refusal

@@ -1,4 +1,4 @@
-"""The problems of bindings of admission policies (kubernetes `pkg/apis/admissionregistration/validation`)."""
+"""The problems of bindings of admission policies, and of the status of policies (kubernetes `pkg/apis/admissionregistration/validation`)."""
 
 from __future__ import annotations
 
@@ -37,5 +37,14 @@ def _action_problems(actions: Sequence[str], path: str) -> list[FieldError]:
         text = "(repeating the same validation failure information in the API response and headers serves no purpose)"
         problems.append(invalid(path, actions, f"must not contain both Deny and Warn {text}"))
     if not actions:
-        problems.append(required(path, "at least one validation action is required"))
+        problems.append(required(path))
+    return problems
+
+
+def status_problems(status: Mapping[str, Any]) -> list[FieldError]:
+    """The problems of the status of a ValidatingAdmissionPolicy: each warning has a text and a field."""
+    problems: list[FieldError] = []
+    for index, warning in enumerate((status.get("typeChecking") or {}).get("expressionWarnings") or ()):
+        path = f"status.typeChecking.expressionWarnings[{index}]"
+        problems += [required(f"{path}.{field}") for field in ("warning", "fieldRef") if not (warning.get(field) or "").strip()]
     return problems

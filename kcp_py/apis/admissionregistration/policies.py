@@ -25,7 +25,10 @@ _MOST_ANNOTATIONS: Final = 20
 _LONGEST_ANNOTATION: Final = 5 * 1024
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 _KEYWORDS: Final = frozenset(
-    ["true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"]
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"),
+        *("package", "namespace", "return", "var", "void", "while"),
+    }
 )
 _NOTHING_TO_DO: Final = "validations or auditAnnotations must contain at least one item"
 
@@ -60,7 +63,9 @@ def validating_policy_problems(policy: Object, old: Object | None) -> list[Field
     for index, validation in enumerate(validations):
         problems += _validation_problems(validation, f"spec.validations[{index}]", compiler)
     if len(annotations) > _MOST_ANNOTATIONS:
-        problems.append(invalid("spec.auditAnnotations", annotations, f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"))
+        # Upstream's internal type has these names.
+        shown = [{"Key": one.get("key") or "", "ValueExpression": one.get("valueExpression") or ""} for one in annotations]
+        problems.append(invalid("spec.auditAnnotations", shown, f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"))
     keys: set[str] = set()
     name = policy["metadata"].get("name") or ""
     for index, annotation in enumerate(annotations):
@@ -100,8 +105,12 @@ def shared_problems(spec: Object, old: Object | None, compiler: PolicyCompiler, 
 
 def _condition_problems(spec: Object, compiler: PolicyCompiler) -> list[FieldError]:
     """The problems of match conditions, which see no variables."""
-    conditions = spec.get("matchConditions") or ()
-    return condition_problems(conditions, "spec.matchConditions", compiler.declared)
+
+    def compile_problems(text: str, path: str) -> list[FieldError]:
+        error = compile_in(environment_of(compiler.declared), text, CONDITION).error
+        return [invalid(path, text, error)] if error else []
+
+    return condition_problems(spec.get("matchConditions") or (), "spec.matchConditions", compile_problems)
 
 
 def _parameter_kind_problems(kind: Object, path: str) -> list[FieldError]:

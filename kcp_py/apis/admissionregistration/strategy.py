@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apis.admissionregistration.bindings import binding_problems, status_problems
 from kcp_py.apis.admissionregistration.webhooks import webhook_problems, webhook_warnings
 from kcp_py.golang.quoting import go_quote
 from kcp_py.registry.strategy import Strategy
@@ -64,17 +65,46 @@ class ValidatingWebhookStrategy(_WebhookStrategy):
     mutating = False
 
 
-class ValidatingPolicyStrategy(_Registration):
+class _PolicyStrategy(_Registration):
+    def is_heavy(self, obj: dict[str, Any]) -> bool:
+        """Policies are validated in a thread: their expressions are compiled, and before the first one the compiler is imported."""
+        del obj
+        return True
+
+
+class ValidatingPolicyStrategy(_PolicyStrategy):
     """Rules of a ValidatingAdmissionPolicy."""
 
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        from kcp_py.apis.admissionregistration.policies import validating_policy_problems  # noqa: PLC0415 - CEL is large
 
-class MutatingPolicyStrategy(_Registration):
+        return validating_policy_problems(obj, old)
+
+    def validate_subresource_update(self, obj: dict[str, Any], old: dict[str, Any], subresource: str) -> list[FieldError]:
+        del old, subresource
+        return status_problems(obj.get("status") or {})
+
+
+class MutatingPolicyStrategy(_PolicyStrategy):
     """Rules of a MutatingAdmissionPolicy."""
+
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        from kcp_py.apis.admissionregistration.mutations import mutating_policy_problems  # noqa: PLC0415 - CEL is large
+
+        return mutating_policy_problems(obj, old)
 
 
 class ValidatingPolicyBindingStrategy(_Registration):
     """Rules of a ValidatingAdmissionPolicyBinding."""
 
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        del old
+        return binding_problems(obj, mutating=False)
+
 
 class MutatingPolicyBindingStrategy(_Registration):
     """Rules of a MutatingAdmissionPolicyBinding."""
+
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        del old
+        return binding_problems(obj, mutating=True)
