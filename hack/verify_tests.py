@@ -45,6 +45,11 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("verification", "authn/oidc/test_tokens", "times, audiences and signatures of tokens"),
     ],
     "registry/quota": [Row("counting writes", "registry/quota/test_ledger", "parts of the ledger, seen in the usage after writes")],
+    "admission/policy": [
+        Row("definitions engine hooks", "admission/policy/test_validatingplugin", "selection and changes of policies are seen in answers"),
+        Row("matching permissions request", "admission/policy/test_validatingplugin", "selection and variables are seen in answers"),
+        Row("compiled", "admission/policy/test_validatingplugin", "the first request compiles a policy, changed ones are compiled again"),
+    ],
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
@@ -67,6 +72,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/access": [Row("schema source", "authz/grants/test_authorizer", "grants are created, refused and served in one cluster alone")],
     "apis/admissionregistration": [
+        Row("bindings matchresources mutations", "apis/admissionregistration/test_policies", "one table has cases of all kinds"),
         Row(
             "conditions defaults rules", "apis/admissionregistration/test_webhooks", "parts of one configuration, in one table of problems"
         ),

@@ -72,6 +72,11 @@ class ClusterObjects(Generic[V]):
         cache = self._caches[resource.keys.prefix]
         return cached if (cached := cache.cached(cluster)) is not None else await cache.get(cluster)
 
+    def cached(self, cluster: Name) -> Sequence[Found[V]] | None:
+        """The objects of a built-in resource in a cluster; None where they have to be read."""
+        resource = self._tables.builtin_resources.get(self._resource)
+        return None if resource is None else self._caches[resource.keys.prefix].cached(cluster)
+
     def _follow(self, fanout: Fanout, keys: ResourceKeys) -> None:
         async def load(cluster: Name) -> Sequence[Found[V]]:
             found: list[Found[V]] = []

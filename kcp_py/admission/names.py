@@ -115,7 +115,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "ServiceAccount": _NOT_YET,
     "StorageObjectInUseProtection": _NOT_YET,
     "TaintNodesByCondition": _NOT_YET,
-    "ValidatingAdmissionPolicy": _NOT_YET,
     "ValidatingAdmissionWebhook": _NOT_YET,
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""

@@ -16,8 +16,14 @@ from kcp_py.admission import (
 from kcp_py.admission.clusterobjects import ClusterObjects, Parse, V
 from kcp_py.admission.limitranger import LIMIT_RANGES, LimitRanger, parse_limits
 from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
+from kcp_py.admission.policy.definitions import parse_binding, parse_policy
+from kcp_py.admission.policy.engine import PolicyEngine
+from kcp_py.admission.policy.hooks import ClusterHooks
+from kcp_py.admission.policy.objects import PolicyObjects
+from kcp_py.admission.policy.validatingplugin import ValidatingAdmissionPolicy
 from kcp_py.admission.tokensecrets import Sign
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apis.admissionregistration.install import VALIDATING_BINDINGS, VALIDATING_POLICIES
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
@@ -98,5 +104,11 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
+        "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_validating_policies(parts)),
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
     }
+
+
+def _validating_policies(parts: AdmissionParts) -> PolicyEngine:
+    hooks = ClusterHooks(parts.objects(VALIDATING_POLICIES, parse_policy), parts.objects(VALIDATING_BINDINGS, parse_binding))
+    return PolicyEngine(hooks, PolicyObjects(parts.access, parts.tables), parts.authorizer)

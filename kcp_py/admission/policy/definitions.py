@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from kcp_py.admission.configured import Objects
 from kcp_py.admission.policy.matching import EVERY_REQUEST, Matching, parse_matching
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.apimachinery.meta.selectors import LabelSelector, label_selector_of
@@ -150,11 +149,10 @@ def _parameters(reference: Mapping[str, Any]) -> Parameters:
     )
 
 
-def hooks_of(objects: Objects, *, policies: GroupResource, bindings: GroupResource) -> Hooks:
-    """The effective policies among the parsed objects of a cluster. Upstream has no order of policies; here it is that of the names."""
+def hooks_of(policies: Sequence[Definition], bindings: Sequence[Binding]) -> Hooks:
+    """The effective policies. Upstream does not define their order; here it is that of the names."""
     bound: dict[str, list[Binding]] = {}
-    for _, binding in sorted(objects.get(bindings, {}).items()):
+    for binding in sorted(bindings, key=lambda binding: binding.name):
         bound.setdefault(binding.policy, []).append(binding)
-    definitions = objects.get(policies, {})
-    hooks = [Hook(definitions[name], found) for name, found in sorted(bound.items()) if name in definitions]
-    return Hooks(hooks) if hooks else NO_HOOKS
+    found = [Hook(policy, bound[policy.name]) for policy in sorted(policies, key=lambda policy: policy.name) if policy.name in bound]
+    return Hooks(found) if found else NO_HOOKS

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kcp_py.admission.configured import ConfiguredObjects
-from kcp_py.admission.policy.definitions import Hook, Hooks
+from kcp_py.admission.policy.definitions import Hook
 from kcp_py.admission.policy.evaluation import Allowance, TooLargeError
+from kcp_py.admission.policy.hooks import ClusterHooks
 from kcp_py.admission.policy.matching import Asked, Matching, labels_of
 from kcp_py.admission.policy.objects import PolicyObjects
 from kcp_py.admission.policy.permissions import Permissions, RequestAuthorizer, UndecidedError
@@ -140,8 +140,8 @@ _NAMESPACES: Final = GroupResource("", "namespaces")
 class PolicyEngine:
     """The policies of one kind of all clusters."""
 
-    def __init__(self, configured: ConfiguredObjects[Hooks], objects: PolicyObjects, authorizer: RequestAuthorizer) -> None:
-        self.configured = configured
+    def __init__(self, hooks: ClusterHooks, objects: PolicyObjects, authorizer: RequestAuthorizer) -> None:
+        self._hooks = hooks
         self.objects = objects
         self._authorizer = authorizer
 
@@ -149,7 +149,7 @@ class PolicyEngine:
         """Whether no policy of a cluster is about a resource, as far as that is known without reading."""
         if is_exempt(resource):
             return True
-        hooks = self.configured.known(cluster)
+        hooks = self._hooks.known(cluster)
         return hooks is not None and hooks.lacks(resource)
 
     async def hooks(self, attributes: Attributes) -> Sequence[Hook]:
@@ -160,7 +160,7 @@ class PolicyEngine:
         """
         resource = attributes.resource
         try:
-            found = await self.configured.get(attributes.request.target.cluster_state.name)
+            found = await self._hooks.get(attributes.request.target.cluster_state.name)
         except StorageError as error:
             raise translate(error) from error
         return found.of(resource.group_resource, self.objects.other_groups(resource)) if found else ()

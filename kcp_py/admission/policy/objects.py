@@ -30,7 +30,7 @@ class ConfigurationError(Exception):
 
 
 class PolicyObjects:
-    """Reads objects for policies. What is read is as new as the latest write."""
+    """Reads objects for policies. Each read sees the latest write."""
 
     def __init__(self, access: Access, tables: ResourceTables) -> None:
         self._access = access
@@ -60,9 +60,10 @@ class PolicyObjects:
         """
         if obj is None or source.key == target.key:
             return obj
-        if source.converter is None:
+        converter = source.converter or target.converter
+        if converter is None:
             return {**obj, "apiVersion": target.group_version}
-        (form,) = await source.converter([copy.deepcopy(dict(obj))], target.group_version)
+        (form,) = await converter([copy.deepcopy(dict(obj))], target.group_version)
         return form
 
     async def namespace(self, cluster_state: ClusterState, name: str) -> dict[str, Any] | None:

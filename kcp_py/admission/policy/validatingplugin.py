@@ -1,4 +1,4 @@
-"""`ValidatingAdmissionPolicy`: refuses writes that policies of their cluster deny, and tells of violations in warnings and annotations.
+"""`ValidatingAdmissionPolicy`: refuses writes that policies of their cluster deny, or warns about violations.
 
 Source: k8s.io/apiserver `pkg/admission/plugin/policy/validating/dispatcher.go`.
 """

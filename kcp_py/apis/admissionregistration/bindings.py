@@ -1,4 +1,7 @@
-"""The problems of bindings of admission policies, and of the status of policies (kubernetes `pkg/apis/admissionregistration/validation`)."""
+"""The problems of bindings of admission policies, and of the status of policies.
+
+Source: kubernetes `pkg/apis/admissionregistration/validation`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,56 @@
+"""`ClusterHooks`: the effective policies of each cluster, right from the answer to each write on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kcp_py.admission.clusterobjects import ClusterObjects, Found
+from kcp_py.admission.policy.definitions import NO_HOOKS, Binding, Definition, Hooks, hooks_of
+from kcp_py.aio.lru import LRU
+from kcp_py.logicalcluster import Name
+
+_CLUSTERS: Final = 2000
+"""The hooks of so many clusters are kept, those that were used last."""
+
+
+class _Built(NamedTuple):
+    policies: Sequence[Found[Definition]]
+    bindings: Sequence[Found[Binding]]
+    hooks: Hooks
+
+
+class ClusterHooks:
+    """The hooks of all clusters for one kind of policies."""
+
+    def __init__(self, policies: ClusterObjects[Definition], bindings: ClusterObjects[Binding]) -> None:
+        self._policies = policies
+        self._bindings = bindings
+        self._built: LRU[Name, _Built] = LRU(_CLUSTERS)
+
+    def known(self, cluster: Name) -> Hooks | None:
+        """The hooks of a cluster; None where objects have to be read for them."""
+        bindings = self._bindings.cached(cluster)
+        if bindings is None:
+            return None
+        if not bindings:
+            return NO_HOOKS
+        policies = self._policies.cached(cluster)
+        return None if policies is None else self._of(cluster, policies, bindings)
+
+    async def get(self, cluster: Name) -> Hooks:
+        """The hooks of a cluster.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        bindings = await self._bindings.get(cluster)
+        return self._of(cluster, await self._policies.get(cluster), bindings) if bindings else NO_HOOKS
+
+    def _of(self, cluster: Name, policies: Sequence[Found[Definition]], bindings: Sequence[Found[Binding]]) -> Hooks:
+        built = self._built.get(cluster)
+        if built is None or built.policies is not policies or built.bindings is not bindings:
+            hooks = hooks_of([one.value for one in policies], [one.value for one in bindings])
+            built = _Built(policies, bindings, hooks)
+            self._built.set(cluster, built)
+        return built.hooks
