@@ -17,8 +17,6 @@ UNENFORCED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({
     (_ADMISSION, "mutatingadmissionpolicies"): "no admission policy is evaluated",
     (_ADMISSION, "mutatingadmissionpolicybindings"): "no admission policy is evaluated",
     (_ADMISSION, "mutatingwebhookconfigurations"): "no admission webhook is called",
-    (_ADMISSION, "validatingadmissionpolicies"): "no admission policy is evaluated",
-    (_ADMISSION, "validatingadmissionpolicybindings"): "no admission policy is evaluated",
     (_ADMISSION, "validatingwebhookconfigurations"): "no admission webhook is called",
     ("apiregistration.k8s.io", "apiservices"): "no request is forwarded to an aggregated API server",
     (_FLOW_CONTROL, "flowschemas"): "no request is classified by it",

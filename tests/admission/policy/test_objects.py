@@ -95,19 +95,15 @@ async def test_custom_kinds(api: Api) -> None:
     """A kind that the cluster does not serve is a mistake of the policy; from the CRD on it is used."""
     kind = {"apiVersion": "example.com/v1", "kind": "Limit"}
     await configure(api, policy("p", "object.data.size() <= params.most", paramKind=kind), binding(paramRef={"name": "one", **DENY}))
-    expected = (
-        "'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'"
-    )
-    assert await refused(api, config_map()) == expected
+    mistake = "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'"
+    assert await refused(api, config_map()) == f"'p' denied request: failed to configure policy: {mistake}"
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"most": {"type": "integer", "default": 1}}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "limits", "singular": "limit", "kind": "Limit", "listKind": "LimitList"}
     spec = {"group": "example.com", "names": names, "scope": "Cluster", "versions": [version]}
     await api.ok("POST", CRDS, {"metadata": {"name": "limits.example.com"}, "spec": spec})
     await established(api, "a", "limits.example.com")
-    await api.ok(
-        "POST", f"{CLUSTER}/apis/example.com/v1/limits", {"apiVersion": "example.com/v1", "kind": "Limit", "metadata": {"name": "one"}}
-    )
+    await api.ok("POST", f"{CLUSTER}/apis/example.com/v1/limits", {**kind, "metadata": {"name": "one"}})
     await api.ok("POST", CONFIG_MAPS, config_map("x", a="1"))
     await refused(api, config_map("y", a="1", b="2"))
 
