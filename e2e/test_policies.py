@@ -1,4 +1,4 @@
-"""Admission policies with kubectl: what is refused, what is warned about, and dry runs."""
+"""Admission policies with kubectl: refusals, warnings and dry runs."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
-        "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_validating_policies(parts)),
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
+        "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_validating_policies(parts)),
     }
 
 
