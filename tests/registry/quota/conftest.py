@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
 
 
 class Charged:
-    """A registry with a ledger, and a second ledger on the store where it is shared."""
+    """A registry with a ledger."""
 
     def __init__(self, registry: Registry, ledger: QuotaLedger, *, shared: bool) -> None:
         self.registry, self.ledger, self.shared = registry, ledger, shared
@@ -41,7 +42,9 @@ class Charged:
         return used
 
 
-async def _charged(storage: Storage, *, shared: bool) -> AsyncIterator[Charged]:
+@asynccontextmanager
+async def open_charged(storage: Storage, *, shared: bool) -> AsyncIterator[Charged]:
+    """A registry that charges its writes, on a store; `shared` tells whether to expect other servers."""
     async with open_registry(storage) as registry:
         ledger = registry.access.ledger = QuotaLedger(storage, ROOT, registry.access.commit, shared=shared)
         await ledger.start()
@@ -54,12 +57,12 @@ async def _charged(storage: Storage, *, shared: bool) -> AsyncIterator[Charged]:
 async def charged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Charged]:
     """See `Charged`."""
     shared = request.param == "shared"
-    async for one in _charged(MemoryStorage() if shared else SQLiteStorage(tmp_path / "store.db"), shared=shared):
+    async with open_charged(MemoryStorage() if shared else SQLiteStorage(tmp_path / "store.db"), shared=shared) as one:
         yield one
 
 
 @pytest.fixture
 async def shared() -> AsyncIterator[Charged]:
     """On a store that is shared."""
-    async for one in _charged(MemoryStorage(), shared=True):
+    async with open_charged(MemoryStorage(), shared=True) as one:
         yield one

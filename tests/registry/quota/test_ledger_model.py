@@ -1,0 +1,99 @@
+"""Whatever happens at the same time: usage is the number of objects, and limits give exactly what they have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
+from kcp_py.registry.quota import QuotaLedger
+from kcp_py.storage.memory import MemoryStorage
+from tests.client.registry import CONFIG_MAPS, ROOT, config_map
+from tests.registry.quota.conftest import QUOTAS, TEAM, Charged, open_charged
+
+SECRETS = GroupVersionResource("", "v1", "secrets")
+KINDS = {"configmaps": CONFIG_MAPS, "secrets": SECRETS}
+
+Step = tuple[Literal["create", "delete", "limit", "drop"], str, int]
+STEPS = st.one_of(
+    st.tuples(st.just("create"), st.sampled_from(sorted(KINDS)), st.integers(0, 5)),
+    st.tuples(st.just("delete"), st.sampled_from(sorted(KINDS)), st.integers(0, 5)),
+    st.tuples(st.just("limit"), st.sampled_from(sorted(KINDS)), st.integers(0, 4)),
+    st.tuples(st.just("drop"), st.just("configmaps"), st.just(0)),
+)
+
+
+async def carry_out(charged: Charged, step: Step) -> None:
+    """One step. The server may refuse it for reasons that follow from the others."""
+    what, kind, number = step
+    client, name = charged.client, f"o-{number}"
+    try:
+        match what:
+            case "create":
+                obj = {**config_map(name), "kind": "ConfigMap" if kind == "configmaps" else "Secret", "data": {}}
+                await client.create(TEAM, KINDS[kind], obj)
+            case "delete":
+                await client.delete(TEAM, KINDS[kind], "default", name)
+            case "limit":
+                try:
+                    await charged.quota(hard={kind: str(number)})
+                except StatusError:
+                    await client.patch(TEAM, QUOTAS, "default", "q", document={"spec": {"hard": {kind: str(number)}}})
+            case _:
+                await client.delete(TEAM, QUOTAS, "default", "q")
+    except StatusError as error:
+        if error.reason not in {"AlreadyExists", "NotFound", "Forbidden"}:
+            raise
+
+
+async def count(charged: Charged, kind: str) -> int:
+    return len((await charged.client.list(TEAM, KINDS[kind])).items)
+
+
+async def check(charged: Charged) -> None:
+    """The quota, if there is one, tells the number of objects."""
+    try:
+        used = await charged.used()
+    except StatusError:
+        return
+    assert used == {kind: str(await count(charged, kind)) for kind in used}
+
+
+async def race_for(charged: Charged, room: int, rivals: int) -> None:
+    """Let writers race for some units."""
+    have = await count(charged, "configmaps")
+    await carry_out(charged, ("drop", "configmaps", 0))
+    await charged.quota(hard={"configmaps": str(have + room)})
+    creates = (charged.client.create(TEAM, CONFIG_MAPS, config_map(f"rival-{number}")) for number in range(rivals))
+    answers = await asyncio.gather(*creates, return_exceptions=True)
+    assert sum(isinstance(answer, dict) for answer in answers) == min(room, rivals)
+    await check(charged)
+
+
+async def run(groups: Sequence[Sequence[Step]], room: int, rivals: int, *, servers: int) -> None:
+    async with open_charged(MemoryStorage(), shared=servers > 1) as charged:
+        access = charged.registry.access
+        ledgers = [charged.ledger, *(QuotaLedger(charged.storage, ROOT, access.commit, shared=True) for _ in range(servers - 1))]
+
+        async def on_a_server(index: int, step: Step) -> None:
+            access.ledger = ledgers[index % servers]
+            await carry_out(charged, step)
+
+        for steps in groups:
+            await asyncio.gather(*(on_a_server(index, step) for index, step in enumerate(steps)))
+            await check(charged)
+        await race_for(charged, room, rivals)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@settings(max_examples=40)
+@given(groups=st.lists(st.lists(STEPS, min_size=1, max_size=8), max_size=6), room=st.integers(0, 3), rivals=st.integers(1, 8))
+def test_usage_is_the_number_of_objects(servers, groups, room, rivals):
+    """For any writes at the same time, on one server and on two."""
+    asyncio.run(run(groups, room, rivals, servers=servers))
