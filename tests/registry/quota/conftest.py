@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.quota import QuotaLedger
-from kcp_py.storage.contract import Storage
+from kcp_py.storage.contract import Compare, Operation, Storage
+from kcp_py.storage.keys import ResourceKeys
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from tests.client.registry import ROOT, Registry, open_registry
@@ -40,6 +42,28 @@ class Charged:
         assert found["status"]["hard"] == found["spec"]["hard"]
         used: Mapping[str, str] = found["status"]["used"]
         return used
+
+
+class Servers(QuotaLedger):
+    """Several servers on one store: each task writes through the ledger of the server that it has selected."""
+
+    def __init__(self, charged: Charged, number: int) -> None:
+        access = charged.registry.access
+        self._selected: ContextVar[int] = ContextVar("server", default=0)
+        self._ledgers = [charged.ledger, *(QuotaLedger(charged.storage, ROOT, access.commit, shared=True) for _ in range(number - 1))]
+        access.ledger = self
+
+    def select(self, server: int) -> None:
+        """Let the present task write through a server."""
+        self._selected.set(server % len(self._ledgers))
+
+    def follows(self, cluster: Name, keys: ResourceKeys) -> bool:
+        return self._ledgers[self._selected.get()].follows(cluster, keys)
+
+    async def transact(
+        self, cluster: Name, keys: ResourceKeys, compares: Sequence[Compare], operations: Sequence[Operation], *, enforced: bool = True
+    ) -> int:
+        return await self._ledgers[self._selected.get()].transact(cluster, keys, compares, operations, enforced=enforced)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.storage.contract import Delete, Put
 from tests.client.registry import CONFIG_MAPS, NAMESPACES, ROOT, WIDGETS, config_map, namespace, widget
-from tests.registry.quota.conftest import QUOTAS, TEAM, Charged
+from tests.registry.quota.conftest import QUOTAS, TEAM, Charged, Servers
 
 pytestmark = pytest.mark.anyio
 
@@ -218,32 +218,43 @@ async def test_quotas_of_earlier_runs_count(charged):
 
 
 async def test_a_quota_of_another_server_counts_from_its_creation(shared):
-    """This server has never heard of it; the transaction notices."""
-    ours, access = shared.ledger, shared.registry.access
-    theirs = QuotaLedger(shared.storage, ROOT, access.commit, shared=True)
+    """This server does not know it; the transaction notices."""
+    servers = Servers(shared, 2)
     await shared.client.create(TEAM, CONFIG_MAPS, config_map("a"))
-    access.ledger = theirs
+    servers.select(1)
     await shared.quota(hard={"count/configmaps": "1"})
-    access.ledger = ours
+    servers.select(0)
     assert await refusal(shared, "b") == EXCEEDED
-    access.ledger = theirs
+    servers.select(1)
     await shared.client.delete(TEAM, CONFIG_MAPS, "default", "a")
-    access.ledger = ours
+    servers.select(0)
     await shared.client.create(TEAM, CONFIG_MAPS, config_map("b"))
-    access.ledger = theirs
+    assert await shared.used() == {"count/configmaps": "1"}
+    servers.select(1)
     await shared.client.delete(TEAM, QUOTAS, "default", "q")
-    access.ledger = ours
+    servers.select(0)
     await shared.client.create(TEAM, CONFIG_MAPS, config_map("c"))
+
+
+async def test_servers_take_turns(shared):
+    """Each charges what the others have left."""
+    servers = Servers(shared, 3)
+    await shared.quota(hard={"configmaps": "9"})
+    for number in range(9):
+        servers.select(number)
+        await shared.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}"))
+        assert await shared.used() == {"configmaps": str(number + 1)}
+    servers.select(0)
+    assert "used: configmaps=9" in await refusal(shared, "b")
 
 
 async def test_writers_on_two_servers_race_for_the_last_unit(shared):
     """Each server decides by what it has seen, and the store about both."""
-    access = shared.registry.access
-    ledgers = [shared.ledger, QuotaLedger(shared.storage, ROOT, access.commit, shared=True)]
+    servers = Servers(shared, 2)
     await shared.quota(hard={"configmaps": "10"})
 
     async def write(number: int) -> None:
-        access.ledger = ledgers[number % 2]
+        servers.select(number)
         await shared.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}"))
 
     answers = await asyncio.gather(*map(write, range(64)), return_exceptions=True)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.registry.quota import QuotaLedger
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import CONFIG_MAPS, ROOT, config_map
-from tests.registry.quota.conftest import QUOTAS, TEAM, Charged, open_charged
+from tests.client.registry import CONFIG_MAPS, config_map
+from tests.registry.quota.conftest import QUOTAS, TEAM, Charged, Servers, open_charged
 
 SECRETS = GroupVersionResource("", "v1", "secrets")
 KINDS = {"configmaps": CONFIG_MAPS, "secrets": SECRETS}
@@ -65,30 +64,33 @@ async def check(charged: Charged) -> None:
     assert used == {kind: str(await count(charged, kind)) for kind in used}
 
 
-async def race_for(charged: Charged, room: int, rivals: int) -> None:
+async def race_for(charged: Charged, several: Servers, room: int, rivals: int) -> None:
     """Let writers race for some units."""
+
+    async def create(number: int) -> None:
+        several.select(number)
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map(f"rival-{number}"))
+
     have = await count(charged, "configmaps")
     await carry_out(charged, ("drop", "configmaps", 0))
     await charged.quota(hard={"configmaps": str(have + room)})
-    creates = (charged.client.create(TEAM, CONFIG_MAPS, config_map(f"rival-{number}")) for number in range(rivals))
-    answers = await asyncio.gather(*creates, return_exceptions=True)
-    assert sum(isinstance(answer, dict) for answer in answers) == min(room, rivals)
+    answers = await asyncio.gather(*map(create, range(rivals)), return_exceptions=True)
+    assert sum(answer is None for answer in answers) == min(room, rivals)
     await check(charged)
 
 
 async def run(groups: Sequence[Sequence[Step]], room: int, rivals: int, *, servers: int) -> None:
     async with open_charged(MemoryStorage(), shared=servers > 1) as charged:
-        access = charged.registry.access
-        ledgers = [charged.ledger, *(QuotaLedger(charged.storage, ROOT, access.commit, shared=True) for _ in range(servers - 1))]
+        several = Servers(charged, servers)
 
         async def on_a_server(index: int, step: Step) -> None:
-            access.ledger = ledgers[index % servers]
+            several.select(index)
             await carry_out(charged, step)
 
         for steps in groups:
             await asyncio.gather(*(on_a_server(index, step) for index, step in enumerate(steps)))
             await check(charged)
-        await race_for(charged, room, rivals)
+        await race_for(charged, several, room, rivals)
 
 
 @pytest.mark.parametrize("servers", [1, 2])
