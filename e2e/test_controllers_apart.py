@@ -23,6 +23,7 @@ from e2e.pair import Etcd
 SECONDS = 90
 LEASE = "/clusters/system:admin/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kcp-py-controllers"
 CORE = "/clusters/apart/api/v1"
+MAPS = "/clusters/apart/api/v1/namespaces/default/configmaps"
 CRDS = "/clusters/apart/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/clusters/apart/apis/example.com/v1/namespaces/default/things"
 CLUSTER = "/clusters/apart/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
@@ -201,13 +202,28 @@ def test_health_and_work_over_a_restart_of_the_server(server: ServerProcess, run
     assert leader.stop() == 0
 
 
+def collected(server: ServerProcess) -> float:
+    """How many objects and owners the garbage collector of a server has looked at."""
+    text = server.request("GET", "/metrics").body.decode()
+    (value,) = re.findall(r'^workqueue_adds_total\{name="garbage-collector-controller"\} (\S+)$', text, re.MULTILINE)
+    return float(value)
+
+
 def test_two_servers_on_one_etcd_elect_one(tmp_path: Path, new_server: Callable[..., ServerProcess]) -> None:
-    """The controllers of the other begin when the leader ends."""
+    """It alone collects garbage, of writes through both servers. The controllers of the other begin when it ends."""
     etcd = Etcd(tmp_path).start()
     try:
         a, b = (new_server("--storage", "etcd", "--etcd-servers", etcd.url, "--log-format", "json").start() for _ in range(2))
         until(lambda: sum('"leader_elected"' in one.log_file.read_text() for one in (a, b)) == 1)
         leader, other = (a, b) if '"leader_elected"' in a.log_file.read_text() else (b, a)
+        owner = create(other, MAPS, "ConfigMap", "owner")
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        for server, name in ((leader, "first"), (other, "second")):
+            create(server, MAPS, "ConfigMap", name, metadata={"ownerReferences": [reference]})
+        assert other.request("DELETE", f"{MAPS}/owner").code == 200
+        until(lambda: other.request("GET", MAPS).json["items"] == [])
+        assert collected(leader) > 0
+        assert collected(other) == 0
         leader.stop()
         until(lambda: '"leader_elected"' in other.log_file.read_text())
         create(other, f"{CORE}/namespaces", "Namespace", "shop")
