@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
+from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.client import Client, ObjectChange
@@ -17,10 +19,13 @@ from kcp_py.controllers.names import EVENT_TTL
 from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.controllers.runtime.sweeps import Sweeps, delete_unchanged, pages
+from kcp_py.logicalcluster import Name
 
 EVENTS: Final = GroupVersionResource("", "v1", "events")
 _LOOKS: Final = 20
 """How often a cluster is looked at during the life of an event, at the most: so much later than its time may an event go."""
+_MOST: Final = 20_000
+"""Events that are deleted after one look, to bound their list."""
 
 
 class EventTTLController:
@@ -41,6 +46,7 @@ class EventTTLController:
         self._ttl = ttl
         self._clock = clock
         self._sweeps = Sweeps()
+        self._throttle = Throttle()
 
     @property
     def sources(self) -> Sequence[ControllerSource]:
@@ -53,21 +59,32 @@ class EventTTLController:
 
     async def reconcile(self, key: Key) -> int | Later:
         self._sweeps.begin(key.cluster)
-        now = self._clock()
-        earliest: float | None = None
-        async for items in pages(self._client, key.cluster, EVENTS, metadata_only=True):
-            expired = []
-            for item in items:
-                end = last_write(item["metadata"]) + self._ttl
-                if end <= now:
-                    expired.append(item["metadata"])
-                elif earliest is None or end < earliest:
-                    earliest = end
-            await delete_unchanged(self._client, key.cluster, EVENTS, expired)
+        expired, earliest = await self._look(key.cluster)
+        # Not while they are read: a list of an old state is slow where much has changed since.
+        await delete_unchanged(self._client, key.cluster, EVENTS, expired, throttle=self._throttle)
         if earliest is None:
             return 0
         self._sweeps.repeat(key.cluster)
-        return Later(max(earliest - now, self._ttl / _LOOKS))
+        return Later(max(earliest - self._clock(), self._ttl / _LOOKS))
+
+    async def _look(self, cluster: Name) -> tuple[list[dict[str, Any]], float | None]:
+        """The metadata of events to delete, and when the next one has its time; None where there are no others."""
+        now = self._clock()
+        expired: list[dict[str, Any]] = []
+        earliest: float | None = None
+        async with aclosing(pages(self._client, cluster, EVENTS, metadata_only=True)) as found:
+            async for page in found:
+                await self._throttle.take()
+                for event in page:
+                    end = self._end(event)
+                    if end <= now and len(expired) < _MOST:
+                        expired.append(event["metadata"])
+                    elif earliest is None or end < earliest:
+                        earliest = end
+        return expired, earliest
+
+    def _end(self, event: Mapping[str, Any]) -> float:
+        return last_write(event["metadata"]) + self._ttl
 
 
 def last_write(metadata: Mapping[str, Any]) -> float:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 
-PAGE: Final = 200
+PAGE: Final = 100
 """Objects that are held at once."""
 _DELETIONS: Final = 16
 """Deletions at the same time, so that a store can commit them together."""
@@ -66,7 +67,14 @@ async def pages(
             return
 
 
-async def delete_unchanged(client: Client, cluster: Name, resource: GroupVersionResource, metadata: Sequence[Mapping[str, Any]]) -> None:
+async def delete_unchanged(
+    client: Client,
+    cluster: Name,
+    resource: GroupVersionResource,
+    metadata: Sequence[Mapping[str, Any]],
+    *,
+    throttle: Throttle | None = None,
+) -> None:
     """Delete objects as they were read. Those that have changed or gone meanwhile are left alone.
 
     Args:
@@ -74,11 +82,14 @@ async def delete_unchanged(client: Client, cluster: Name, resource: GroupVersion
         cluster: the logical cluster.
         resource: the resource and its version.
         metadata: of the objects.
+        throttle: passed before each few deletions; None for no such thing.
 
     Raises:
         StatusError: the first refusal.
     """
     for start in range(0, len(metadata), _DELETIONS):
+        if throttle is not None:
+            await throttle.take()
         deletions = (_delete(client, cluster, resource, one) for one in metadata[start : start + _DELETIONS])
         for failed in await asyncio.gather(*deletions, return_exceptions=True):
             if isinstance(failed, BaseException):
