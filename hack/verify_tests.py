@@ -48,6 +48,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "admission/policy": [
         Row("definitions engine hooks", "admission/policy/test_validatingplugin", "selection and changes of policies are seen in answers"),
         Row("matching permissions request", "admission/policy/test_validatingplugin", "selection and variables are seen in answers"),
+        Row("mutating", "admission/policy/test_mutatingplugin", "results of mutations are compared in answers"),
         Row("compiled", "admission/policy/test_validatingplugin", "the first request compiles a policy, changed ones are compiled again"),
     ],
     "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],

@@ -96,7 +96,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "ExtendedResourceToleration": _NODES,
     "ImagePolicyWebhook": "images are run by nodes, and " + _NODES,
     "LimitPodHardAntiAffinityTopology": "pods are not scheduled",
-    "MutatingAdmissionPolicy": _NOT_YET,
     "MutatingAdmissionWebhook": _NOT_YET,
     "NamespaceAutoProvision": "it conflicts with the rule that nothing outlives its namespace",
     "NamespaceExists": "NamespaceLifecycle does the same and more",

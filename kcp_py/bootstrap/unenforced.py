@@ -14,8 +14,6 @@ _ADMISSION: Final = "admissionregistration.k8s.io"
 _FLOW_CONTROL: Final = "flowcontrol.apiserver.k8s.io"
 
 UNENFORCED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({
-    (_ADMISSION, "mutatingadmissionpolicies"): "no admission policy is evaluated",
-    (_ADMISSION, "mutatingadmissionpolicybindings"): "no admission policy is evaluated",
     (_ADMISSION, "mutatingwebhookconfigurations"): "no admission webhook is called",
     (_ADMISSION, "validatingwebhookconfigurations"): "no admission webhook is called",
     ("apiregistration.k8s.io", "apiservices"): "no request is forwarded to an aggregated API server",

@@ -19,11 +19,12 @@ from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
 from kcp_py.admission.policy.definitions import parse_binding, parse_policy
 from kcp_py.admission.policy.engine import PolicyEngine
 from kcp_py.admission.policy.hooks import ClusterHooks
+from kcp_py.admission.policy.mutatingplugin import MutatingAdmissionPolicy
 from kcp_py.admission.policy.objects import PolicyObjects
 from kcp_py.admission.policy.validatingplugin import ValidatingAdmissionPolicy
 from kcp_py.admission.tokensecrets import Sign
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apis.admissionregistration.install import VALIDATING_BINDINGS, VALIDATING_POLICIES
+from kcp_py.apis.admissionregistration.install import MUTATING_BINDINGS, MUTATING_POLICIES, VALIDATING_BINDINGS, VALIDATING_POLICIES
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
@@ -101,14 +102,15 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "ClusterAccessGrantEscalation": ClusterAccessGrantEscalation,
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
+        "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(_policies(parts, MUTATING_POLICIES, MUTATING_BINDINGS)),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
-        "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_validating_policies(parts)),
+        "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_policies(parts, VALIDATING_POLICIES, VALIDATING_BINDINGS)),
     }
 
 
-def _validating_policies(parts: AdmissionParts) -> PolicyEngine:
-    hooks = ClusterHooks(parts.objects(VALIDATING_POLICIES, parse_policy), parts.objects(VALIDATING_BINDINGS, parse_binding))
+def _policies(parts: AdmissionParts, policies: GroupResource, bindings: GroupResource) -> PolicyEngine:
+    hooks = ClusterHooks(parts.objects(policies, parse_policy), parts.objects(bindings, parse_binding))
     return PolicyEngine(hooks, PolicyObjects(parts.access, parts.tables), parts.authorizer)

@@ -5,21 +5,22 @@ Source: k8s.io/apiserver `pkg/admission/plugin/policy/generic` and `pkg/admissio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kcp_py.admission.policy.definitions import Hook
+from kcp_py.admission.policy.definitions import Binding, Hook
 from kcp_py.admission.policy.evaluation import Allowance, TooLargeError
 from kcp_py.admission.policy.hooks import ClusterHooks
 from kcp_py.admission.policy.matching import Asked, Matching, labels_of
-from kcp_py.admission.policy.objects import PolicyObjects
+from kcp_py.admission.policy.objects import ConfigurationError, PolicyObjects
 from kcp_py.admission.policy.permissions import Permissions, RequestAuthorizer, UndecidedError
 from kcp_py.admission.policy.request import namespace_value, own_kind, request_value
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.golang.regexp import searches
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.admission import Attributes
+from kcp_py.registry.admission import Attributes, conform
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import StorageError
@@ -41,11 +42,17 @@ def is_exempt(resource: GroupResource) -> bool:
     return resource.group == GROUP or resource in _REVIEWS
 
 
-class Selected(NamedTuple):
-    """How a policy selected a write."""
+class Bound(NamedTuple):
+    """A policy that selected a write, with one of its bindings."""
 
     resource: ServedResource
     """In whose form expressions see the objects."""
+    binding: Binding | None
+    """None for an error of the policy."""
+    params: Sequence[dict[str, Any] | None] = ()
+    """The parameters with which the policy is evaluated, each in turn."""
+    error: str = ""
+    """Why the policy or the binding cannot be used."""
 
 
 class Write:
@@ -61,8 +68,33 @@ class Write:
         self._values: dict[GroupVersionResource, dict[str, Any]] = {}
         self._asked = Asked(attributes.operation, attributes.resource.key, attributes.subresource, attributes.namespace, attributes.name)
 
-    async def selected(self, matching: Matching) -> Selected | None:
-        """How rules and selectors select the write, or None.
+    async def bound(self, hook: Hook) -> AsyncGenerator[Bound, None]:
+        """The policy with each of its bindings, as far as both select the write.
+
+        Raises:
+            StatusError: objects cannot be read.
+        """
+        attributes, kind = self.attributes, hook.definition.param_kind
+        resource = await self._selected(hook.definition.matching)
+        if resource is None:
+            return
+        state = attributes.request.target.cluster_state
+        if kind is not None and not await self._objects.knows(state, kind):
+            name = f"{kind.group_version}, Kind={kind.kind}"
+            yield Bound(resource, None, error=f"failed to find resource referenced by paramKind: '{name}'")
+            return
+        for binding in hook.bindings:
+            if await self._selected(binding.matching) is None:
+                continue
+            try:
+                params = await self._objects.parameters(state, kind, binding.parameters, attributes.namespace)
+            except ConfigurationError as error:
+                yield Bound(resource, binding, error=str(error))
+            else:
+                yield Bound(resource, binding, params)
+
+    async def _selected(self, matching: Matching) -> ServedResource | None:
+        """The resource as which rules and selectors select the write, or None.
 
         Raises:
             StatusError: the namespace or the kinds of the cluster cannot be read.
@@ -75,7 +107,7 @@ class Write:
         key = matching.resource_of(self._asked, [one.key for one in equivalents])
         if key is None or not await self._is_in_namespace(matching):
             return None
-        return Selected(next((one for one in equivalents if one.key == key), resource))
+        return next((one for one in equivalents if one.key == key), resource)
 
     async def _is_in_namespace(self, matching: Matching) -> bool:
         attributes = self.attributes
@@ -93,17 +125,37 @@ class Write:
             self._has_namespace = True
         return self._namespace
 
-    async def values(self, selected: Selected) -> dict[str, Any]:
-        """The variables of the environment but `params`.
+    async def values(self, resource: ServedResource) -> dict[str, Any]:
+        """The variables of the environment but `params`, with the objects in the form of a resource.
 
         Raises:
             StatusError: objects cannot be converted to the version that the policy selected.
         """
-        resource = selected.resource
         found = self._values.get(resource.key)
         if found is None:
             found = self._values[resource.key] = await self._made(resource)
         return found
+
+    async def replace(self, obj: dict[str, Any], resource: ServedResource, plugin: str) -> None:
+        """Make an object that a mutation has made the object of the write.
+
+        Args:
+            obj: the object.
+            resource: in whose form it is.
+            plugin: the name of the plugin, for errors.
+
+        Raises:
+            StatusError: 500 where it is not an object of its kind.
+        """
+        attributes = self.attributes
+        form = copy.deepcopy(obj)
+        conform(resource, form, plugin)
+        own = await self._objects.converted(form, resource, attributes.resource)
+        assert own is not None
+        assert attributes.obj is not None
+        attributes.obj.clear()
+        attributes.obj.update(own)
+        self._values.clear()
 
     async def _made(self, resource: ServedResource) -> dict[str, Any]:
         attributes = self.attributes

@@ -12,7 +12,6 @@ from kcp_py.admission.policy.compiled import CompiledPolicies
 from kcp_py.admission.policy.definitions import Binding, Definition, Hook
 from kcp_py.admission.policy.engine import PolicyEngine, Write
 from kcp_py.admission.policy.evaluation import Allowance
-from kcp_py.admission.policy.objects import ConfigurationError
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -124,27 +123,15 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
 
     async def _judge(self, hook: Hook, write: Write, outcome: _Outcome) -> None:
         definition, attributes = hook.definition, write.attributes
-        selected = await write.selected(definition.matching)
-        if selected is None:
-            return
-        state = attributes.request.target.cluster_state
-        kind = definition.param_kind
-        if kind is not None and not await self._engine.objects.knows(state, kind):
-            name = f"{kind.group_version}, Kind={kind.kind}"
-            outcome.misconfigured(definition, None, f"failed to find resource referenced by paramKind: '{name}'")
-            return
         annotations: dict[str, list[str]] = {}
-        for binding in hook.bindings:
-            if await write.selected(binding.matching) is None:
+        async for bound in write.bound(hook):
+            if bound.error:
+                outcome.misconfigured(definition, bound.binding, bound.error)
                 continue
-            try:
-                params = await self._engine.objects.parameters(state, kind, binding.parameters, attributes.namespace)
-                values = await write.values(selected) if params else {}
-            except ConfigurationError as error:
-                outcome.misconfigured(definition, binding, str(error))
-                continue
-            for verdict in await self._verdicts(definition, write, values, params):
-                outcome.add(hook, binding, verdict, warnings=attributes.warnings, annotations=annotations)
+            assert bound.binding is not None
+            values = await write.values(bound.resource) if bound.params else {}
+            for verdict in await self._verdicts(definition, write, values, bound.params):
+                outcome.add(hook, bound.binding, verdict, warnings=attributes.warnings, annotations=annotations)
         for key, found in annotations.items():
             attributes.audit_annotations[f"{definition.name}/{key}"] = ", ".join(found)
 
