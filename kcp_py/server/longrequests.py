@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import types
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import structlog
 
 from kcp_py.aio.cooperative import Throttle
+from kcp_py.aio.lanes import Lanes, rest_of
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
@@ -38,8 +37,6 @@ CHANGE_SECONDS: Final = 0.25
 """Interval of the checks that changes cause: changes that follow each other closely are handled together."""
 _LONGEST_CHECK_SECONDS: Final = 30.0
 """The duration of one check. A request whose check takes longer is ended."""
-_CHECKS: Final = 16
-"""Concurrent checks. Most do not wait for anything; those that ask a webhook do."""
 _LOOKED_AT: Final = 2000
 """Requests that are looked at in one turn of the event loop, which takes a fraction of a millisecond."""
 _SHARED: Final = 4096
@@ -147,6 +144,8 @@ class LongRequests:
         self._changed_clusters: set[ClusterSelection] = set()
         self._changed_requests: set[LongRequest] = set()
         self._everything_changed = False
+        # Those that changes concern, and whose checks have not begun.
+        self._to_check: set[LongRequest] = set()
         self._change = asyncio.Event()
         self._headers: LRU[bytes, Mapping[bytes, bytes]] = LRU(_SHARED)
         self._infos: LRU[RequestInfo, RequestInfo] = LRU(_SHARED)
@@ -197,18 +196,24 @@ class LongRequests:
 
     async def sweep(self) -> None:
         """Check each request again and again."""
-        while True:
-            if not self._due:
-                self._some.clear()
-                await self._some.wait()
-            await self._sleep(TICK_SECONDS)
-            now = self._clock()
-            for second in [second for second in self._due if second <= now]:
-                requests = [request for request in self._due.pop(second) if request.end is not None]
-                await self._check_all(requests, authorize=not self._authorizer.announces_changes)
-                for request in requests:
-                    if request.end is not None:
-                        self._postpone(request)
+        async with Lanes(self._check_due) as checks:
+            while True:
+                if not self._due:
+                    self._some.clear()
+                    await self._some.wait()
+                await self._sleep(TICK_SECONDS)
+                now = self._clock()
+                for second in [second for second in self._due if second <= now]:
+                    for request in self._due.pop(second):
+                        checks.add(request.credentials.cluster, request)
+                await checks.begun()
+
+    async def _check_due(self, request: LongRequest) -> None:
+        await self._check(request, authorize=not self._authorizer.announces_changes)
+        if request.end is not None:
+            self._postpone(request)
+            # The sweep may wait for requests that are due.
+            self._some.set()
 
     def _postpone(self, request: LongRequest) -> None:
         second = int(self._clock() + CHECK_SECONDS * random.uniform(0.8, 1))
@@ -216,16 +221,26 @@ class LongRequests:
 
     async def follow(self) -> None:
         """Check the requests that changes concern, soon after the changes."""
-        while True:
-            await self._change.wait()
-            self._change.clear()
-            everything, self._everything_changed = self._everything_changed, False
-            clusters, self._changed_clusters = self._changed_clusters, set()
-            requests, self._changed_requests = self._changed_requests, set()
-            if everything or clusters:
-                requests |= await self._concerned(None if everything else clusters)
-            await self._check_all(requests, authorize=True)
-            await self._sleep(CHANGE_SECONDS)
+        self._to_check.clear()
+        async with Lanes(self._check_changed) as checks:
+            while True:
+                await self._change.wait()
+                self._change.clear()
+                everything, self._everything_changed = self._everything_changed, False
+                clusters, self._changed_clusters = self._changed_clusters, set()
+                requests, self._changed_requests = self._changed_requests, set()
+                if everything or clusters:
+                    requests |= await self._concerned(None if everything else clusters)
+                for request in requests - self._to_check:
+                    checks.add(request.credentials.cluster, request)
+                self._to_check |= requests
+                await checks.begun()
+                await self._sleep(CHANGE_SECONDS)
+
+    async def _check_changed(self, request: LongRequest) -> None:
+        # A change from now on is another one.
+        self._to_check.discard(request)
+        await self._check(request, authorize=True)
 
     async def _concerned(self, clusters: set[ClusterSelection] | None) -> set[LongRequest]:
         """The requests to some clusters; to all where none are given."""
@@ -237,27 +252,18 @@ class LongRequests:
             found.update(part if clusters is None else (one for one in part if one.credentials.cluster in clusters))
         return found
 
-    async def _check_all(self, requests: Collection[LongRequest], *, authorize: bool) -> None:
-        # The workers share the iterator.
-        remaining = iter(requests)
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(min(_CHECKS, len(requests))):
-                workers.create_task(self._check_each(remaining, authorize=authorize))
-
-    async def _check_each(self, remaining: Iterator[LongRequest], *, authorize: bool) -> None:
-        for request in remaining:
-            if request.end is None:
-                continue
-            await self._throttle.take()
-            try:
-                allowed = await _bounded(self._is_allowed(request, authorize=authorize))
-            except TimeoutError:
-                allowed = False
-            except Exception as error:  # noqa: BLE001 - a failure of the store must not end all watches; the next check decides
-                _log.warning("long_request_not_checked", error=str(error) or type(error).__name__)
-                allowed = True
-            if not allowed:
-                self._end(request)
+    async def _check(self, request: LongRequest, *, authorize: bool) -> None:
+        if request.end is None:
+            return
+        try:
+            allowed = await _bounded(self._is_allowed(request, authorize=authorize))
+        except TimeoutError:
+            allowed = False
+        except Exception as error:  # noqa: BLE001 - a failure of the store must not end all watches; the next check decides
+            _log.warning("long_request_not_checked", error=str(error) or type(error).__name__)
+            allowed = True
+        if not allowed:
+            self._end(request)
 
     def _end(self, request: LongRequest) -> None:
         end = request.end
@@ -348,20 +354,4 @@ async def _bounded(check: Coroutine[Any, Any, bool]) -> bool:
     except StopIteration as done:
         return bool(done.value)
     async with asyncio.timeout(_LONGEST_CHECK_SECONDS):
-        return await _rest_of(check, waiting)
-
-
-@types.coroutine
-def _rest_of(check: Coroutine[Any, Any, bool], waiting: Any) -> Generator[Any, Any, bool]:
-    """The rest of a coroutine that waits for `waiting`, in the task in which it began."""
-    while True:
-        try:
-            value = yield waiting
-        except BaseException as error:  # noqa: BLE001 - the coroutine receives it, cancellation above all
-            step: Callable[[], Any] = partial(check.throw, error)
-        else:
-            step = partial(check.send, value)
-        try:
-            waiting = step()
-        except StopIteration as done:
-            return bool(done.value)
+        return await rest_of(check, waiting)

@@ -320,6 +320,31 @@ async def test_a_check_that_waits() -> None:
     assert not again.ended.is_set()
 
 
+@pytest.mark.parametrize("run", ["follow", "sweep"])
+async def test_checks_that_hang_delay_no_other_cluster(run: str) -> None:
+    """While the checks of a hundred watches of one cluster wait, watches of another one end, more than once."""
+    access = Access()
+    access.slow = Name("slow")
+    access.announces_changes = False
+    found = requests(access)
+    slow = [Admitted("eve", cluster=access.slow) for _ in range(100)]
+    for one in slow:
+        found.add(one, one.ended.set, changes=0)
+    async with running(getattr(found, run)):
+        for _ in range(3):
+            found.changed()
+            async with asyncio.timeout(30):
+                await access.waiting.wait()
+            other = Admitted("eve")
+            found.add(other, other.ended.set, changes=0)
+            found.changed()
+            await ended(other)
+        assert not any(one.ended.is_set() for one in slow)
+        access.gate.set()
+        for one in slow:
+            await ended(one)
+
+
 async def test_a_certificate_that_expires() -> None:
     """Its last moment is that of its watches, although the connection goes on."""
 
