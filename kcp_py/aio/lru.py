@@ -58,10 +58,13 @@ class LRU(Generic[K, V]):
                 gone, _ = self._values.popitem(last=False)
                 self._weight -= self._weights.pop(gone)
             return
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._capacity:
-            self._values.popitem(last=False)
+        values = self._values
+        before = len(values)
+        values[key] = value
+        if len(values) == before:
+            values.move_to_end(key)
+        elif before >= self._capacity:
+            values.popitem(last=False)
 
     def setdefault(self, key: K, value: V) -> V:
         """Add an entry unless the key has one. Returns the value of the key."""

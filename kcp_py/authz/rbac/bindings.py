@@ -32,11 +32,18 @@ class Binding(NamedTuple):
     """The subjects in the order of the object. The value is how messages print a service account, and empty for other subjects."""
 
     def describe(self, user: UserInfo) -> str:
-        """The reason of a decision: the binding, its role, and the first of its subjects that is the user."""
+        """The reason of a decision: the binding, its role, and the first of its subjects that is the user.
+
+        Args:
+            user: one of the subjects.
+        """
         namespace, name = self.place
         kind, printed = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
-        found = {subject for subject in subjects_of(user, namespace) if subject in self.subjects}
-        first = found.pop() if len(found) == 1 else next(subject for subject in self.subjects if subject in found)
+        if len(self.subjects) == 1:
+            (first,) = self.subjects
+        else:
+            found = {subject for subject in subjects_of(user, namespace) if subject in self.subjects}
+            first = found.pop() if len(found) == 1 else next(subject for subject in self.subjects if subject in found)
         bound = self.subjects[first] or f"{first[1]} {go_quote(first[2])}"
         return f"{kind} {go_quote(printed)} of {self.role_kind} {go_quote(self.role_name)} to {bound}"
 

@@ -233,32 +233,33 @@ class RBACIndex:
         below = self._inherited._by_subject if self._inherited is not None else _NO_SUBJECTS  # noqa: SLF001
         for scope in ("", namespace) if namespace else ("",):
             for subject in subjects_of(user, scope):
-                if (subject in own or subject in below) and (binding := self._allowing(subject, info, entries)) is not None:
+                bound = own.get(subject)
+                if bound is not None and (binding := self._allowing(subject, bound, info, entries)) is not None:
+                    return binding
+                if subject in below and (binding := self._inherited_allowing(subject, below[subject], info, entries)) is not None:
                     return binding
         return None
 
-    def _allowing(self, subject: Subject, info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
-        """A binding of a subject that allows a request."""
-        bound = self._by_subject.get(subject)
-        if bound is not None:
-            # The inherited index is shared by all clusters, and so are its tables.
-            if len(bound) > _MOST_UNMERGED or self._inherited is None:
-                found = self._merged_table(subject, bound).find(info, entries)
-            else:
-                found = self._first_allowing(bound, info, entries)
-            if found is not None:
-                return found
-        inherited = self._inherited
-        if inherited is None:
-            return None
-        if not self._hiding:
-            return inherited._allowing(subject, info, entries)  # noqa: SLF001
-        below = inherited._by_subject.get(subject, _NOTHING)  # noqa: SLF001
-        return self._first_allowing({place: one for place, one in below.items() if place not in self._bindings}, info, entries)
+    def _allowing(self, subject: Subject, bound: Mapping[Place, Binding], info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
+        """One of the bindings of a subject in this index that allows a request."""
+        # The inherited index is shared by all clusters, and so are its tables.
+        if len(bound) > _MOST_UNMERGED or self._inherited is None:
+            return self._merged_table(subject, bound).find(info, entries)
+        return self._first_allowing(bound, info, entries)
+
+    def _inherited_allowing(
+        self, subject: Subject, bound: Mapping[Place, Binding], info: RequestInfo, entries: Sequence[Entry]
+    ) -> Binding | None:
+        """One of the inherited bindings of a subject that allows a request."""
+        if not self._hiding and self._inherited is not None:
+            return self._inherited._allowing(subject, bound, info, entries)  # noqa: SLF001
+        return self._first_allowing({place: one for place, one in bound.items() if place not in self._bindings}, info, entries)
 
     def _first_allowing(self, bound: Mapping[Place, Binding], info: RequestInfo, entries: Sequence[Entry]) -> Binding | None:
+        own = self._roles
         for binding in bound.values():
-            role = self._role(binding.role)
+            place = binding.role
+            role = own[place] if place in own else self._role(place)
             if role is not None and role.table.allows(info, entries):
                 return binding
         return None

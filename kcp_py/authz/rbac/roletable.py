@@ -48,7 +48,7 @@ class RoleTable(NamedTuple):
         if not info.is_resource:
             return any(rule_allows(rule, info) for rule in self.urls)
         table = self.entries
-        if not table.keys().isdisjoint(entries):
+        if table and not table.keys().isdisjoint(entries):
             for entry in entries:
                 if entry in table:
                     names = table[entry]
