@@ -22,6 +22,7 @@ from tests.benchmarks.grants import GRANT_ROWS
 from tests.benchmarks.lists import LIST_ROWS
 from tests.benchmarks.permissions import PERMISSION_ROWS
 from tests.benchmarks.processes import LOAD_CORE
+from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
 from tests.benchmarks.starting import START_ROWS
 from tests.benchmarks.tokens import TOKEN_ROWS
@@ -41,6 +42,7 @@ ROWS = {
     **PERMISSION_ROWS,
     **TOKEN_ROWS,
     **GRANT_ROWS,
+    **QUOTA_ROWS,
 }
 
 
