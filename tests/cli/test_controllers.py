@@ -11,7 +11,16 @@ def test_the_help_has_the_settings_that_count(capsys: pytest.CaptureFixture[str]
     """Those of the controllers and of the logs, and none of the server."""
     assert run(["controllers", "--help"]) == 0
     shown = capsys.readouterr().out
-    for flag in ("--kubeconfig", "--context", "--controllers", "--leader-elect", "--namespace-deletion-grace", "--log-level"):
+    for flag in (
+        "--kubeconfig",
+        "--context",
+        "--controllers",
+        "--leader-elect",
+        "--namespace-deletion-grace",
+        "--event-ttl",
+        "--simulate",
+        "--log-level",
+    ):
         assert flag in shown
     assert "--storage" not in shown
 
