@@ -53,6 +53,7 @@ LAST: Final = (
     # They judge an object as all others have left it.
     "RBACEscalation",
     "ClusterAccessGrantEscalation",
+    "PolicyParameterAccess",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
     "ResourceQuota",
@@ -76,6 +77,7 @@ OFF_BY_DEFAULT: Final = frozenset(
 REQUIRED: Final[Mapping[str, str]] = {
     "ClusterAccessGrantEscalation": "without it an administrator of root could become one of every cluster",
     "LogicalClusterLifecycle": "without it tenants could write what administrators of all clusters decide",
+    "PolicyParameterAccess": "without it authors of policies could show objects that they may not read",
     "RBACEscalation": "without it authors of roles could give themselves any permission",
     "TokenSecrets": "without it secrets of service accounts would get no tokens",
 }

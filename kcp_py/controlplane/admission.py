@@ -21,6 +21,7 @@ from kcp_py.admission.policy.engine import PolicyEngine
 from kcp_py.admission.policy.hooks import ClusterHooks
 from kcp_py.admission.policy.mutatingplugin import MutatingAdmissionPolicy
 from kcp_py.admission.policy.objects import PolicyObjects
+from kcp_py.admission.policy.parameteraccess import PolicyParameterAccess
 from kcp_py.admission.policy.validatingplugin import ValidatingAdmissionPolicy
 from kcp_py.admission.tokensecrets import Sign
 from kcp_py.apimachinery.kinds import GroupResource
@@ -104,6 +105,7 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(_policies(parts, MUTATING_POLICIES, MUTATING_BINDINGS)),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
+        "PolicyParameterAccess": lambda: PolicyParameterAccess(PolicyObjects(parts.access, parts.tables), authorizer),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),

@@ -67,7 +67,7 @@ UPSTREAM_OFF = [
     "PodNodeSelector",
     "PodTolerationRestriction",
 ]
-OWN = ["LogicalClusterLifecycle", "TokenSecrets", "RBACEscalation", "ClusterAccessGrantEscalation"]
+OWN = ["LogicalClusterLifecycle", "TokenSecrets", "RBACEscalation", "ClusterAccessGrantEscalation", "PolicyParameterAccess"]
 
 
 def test_the_order_is_that_of_kube_apiserver():

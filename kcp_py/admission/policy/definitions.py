@@ -35,10 +35,11 @@ class Definition:
         self.ignores_failures = fields.get("failurePolicy") == "Ignore"
         self.reinvoked = fields.get("reinvocationPolicy") == "IfNeeded"
         kind = fields.get("paramKind")
-        self.param_kind = None if kind is None else _kind_of(kind)
+        self.param_kind = None if kind is None else kind_of(kind)
 
 
-def _kind_of(kind: Mapping[str, str]) -> GroupVersionKind:
+def kind_of(kind: Mapping[str, str]) -> GroupVersionKind:
+    """A `paramKind`."""
     group, slash, version = kind["apiVersion"].partition("/")
     return GroupVersionKind(group if slash else "", version if slash else group, kind["kind"])
 

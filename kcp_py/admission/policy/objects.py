@@ -23,6 +23,7 @@ from kcp_py.storage.contract import KeyValue, StorageError
 from kcp_py.storage.paging import read_pages
 
 _PAGE: Final = 500
+_NAMESPACES: Final = GroupResource("", "namespaces")
 
 
 class ConfigurationError(Exception):
@@ -72,9 +73,7 @@ class PolicyObjects:
         Raises:
             StatusError: the store cannot be read.
         """
-        served = self._tables.builtin("", "v1", "namespaces")
-        assert served is not None
-        return await self._object(cluster_state, served, "", name)
+        return await self.builtin(cluster_state, _NAMESPACES, name)
 
     async def parameters(
         self, cluster_state: ClusterState, kind: GroupVersionKind | None, reference: Parameters | None, namespace: str
@@ -116,6 +115,21 @@ class PolicyObjects:
     async def knows(self, cluster_state: ClusterState, kind: GroupVersionKind) -> bool:
         """Whether the cluster serves a kind."""
         return await self._served(cluster_state, kind) is not None
+
+    async def resource_of(self, cluster_state: ClusterState, kind: GroupVersionKind) -> str:
+        """The plural of a kind in a cluster; empty where the cluster does not serve it."""
+        served = await self._served(cluster_state, kind)
+        return "" if served is None else served.resource.resource
+
+    async def builtin(self, cluster_state: ClusterState, resource: GroupResource, name: str) -> dict[str, Any] | None:
+        """An object of a built-in cluster-scoped resource, if it exists.
+
+        Raises:
+            StatusError: the store cannot be read.
+        """
+        served = self._tables.builtin(*self._tables.builtin_resources[resource].key)
+        assert served is not None
+        return await self._object(cluster_state, served, "", name) if name else None
 
     async def _served(self, cluster_state: ClusterState, kind: GroupVersionKind) -> Served | None:
         resource = await self._tables.find_kind(cluster_state.name, kind)
