@@ -34,6 +34,14 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "controlplane": [
         Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server")
     ],
+    "apis/upstream/validation": [
+        Row(
+            "batch claims containers environment fields mounts pods podspec probes resources scheduling security selectors services "
+            "volumes workloads",
+            "server/handlers/test_answers_of_upstream_kinds",
+            "their texts are compared with those of kube-apiserver, object by object",
+        )
+    ],
     "authn/serviceaccount": [
         Row("claims issuer", "authn/serviceaccount/test_tokenrequest", "what is issued is verified again"),
         Row("newkeys", "authn/serviceaccount/test_keys", "a new key signs and verifies"),

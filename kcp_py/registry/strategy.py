@@ -66,7 +66,7 @@ class Strategy:
         """Reset fields that clients cannot set, fill fields that the form of the object requires."""
 
     def fill_new(self, obj: dict[str, Any], user: UserInfo) -> None:
-        """Fill a new object, in place, with fields of the server, which get no owner.
+        """Fill a new object, in place, with fields of the server, which get no owner. Called again where a generated name was taken.
 
         Args:
             obj: the object, after `prepare_for_create`.

@@ -83,7 +83,8 @@ SAMPLES = {
     "role": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\nrules:\n- verbs: []\n",
     "deployment": (
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  selector: {matchLabels: {a: b}}\n"
-        "  template:\n    metadata: {labels: {a: b}}\n    spec:\n      containers:\n      - name: c\n        imagePullPolcy: Never\n"
+        "  template:\n    metadata: {labels: {a: b}}\n    spec:\n      containers:\n"
+        "      - name: c\n        imagePullPolcy: Never\n        image: i\n"
     ),
     "wrong deployment": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  replicas: two\n",
     "definition": yaml.safe_dump({**CRD, "metadata": {"name": "others.example.com"}}),

@@ -48,6 +48,15 @@ _SUBDOMAIN_MISMATCH: Final = _mismatch(
     _SUBDOMAIN,
     "example.com",
 )
+_LABEL_UNDERSCORE: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_UNDERSCORE: Final = _LABEL_UNDERSCORE + r"(\." + _LABEL_UNDERSCORE + ")*"
+_SUBDOMAIN_UNDERSCORE_MISMATCH: Final = _mismatch(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN_UNDERSCORE,
+    "example.com",
+)
+_is_subdomain_underscore = re.compile(_SUBDOMAIN_UNDERSCORE, re.ASCII).fullmatch
 _LABEL_MISMATCH: Final = _mismatch(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     "and must start and end with an alphanumeric character",
@@ -92,6 +101,11 @@ def dns_subdomain_problems(name: str) -> list[str]:
     if len(name) <= _SUBDOMAIN_MAX and _is_subdomain(name):
         return []
     return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_subdomain, name) else _SUBDOMAIN_MISMATCH)
+
+
+def dns_subdomain_underscore_problems(name: str) -> list[str]:
+    """DNS-1123 subdomain that may have underscores, as search paths of resolvers do."""
+    return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_subdomain_underscore, name) else _SUBDOMAIN_UNDERSCORE_MISMATCH)
 
 
 def dns_label_problems(name: str) -> list[str]:

@@ -197,7 +197,7 @@ def _bounds_problems(given: Mapping[str, Quantity], name: str, path: str) -> lis
             limit = given["max"].nano / given["min"].nano
             if ratio.nano / 10**9 > limit:
                 problems.append(invalid(here, str(ratio), f"ratio {ratio} is greater than max/min = {limit:f}"))
-    if not _may_overcommit(name) and "default" in given and request in given and given["default"].nano != given[request].nano:
+    if not may_overcommit(name) and "default" in given and request in given and given["default"].nano != given[request].nano:
         detail = f"default value {given['default']} must equal to defaultRequest value {given[request]} in {name}"
         problems.append(invalid(f"{path}.{request}[{name}]", str(given[request]), detail))
     return problems
@@ -207,12 +207,12 @@ def _amount_problems(amounts: Mapping[str, Any], path: str) -> list[FieldError]:
     problems: list[FieldError] = []
     for name, quantity in _quantities(amounts).items():
         here = f"{path}[{name}]"
-        problems += _resource_name_problems(name, here)
+        problems += resource_name_problems(name, here)
         if "/" not in name and name not in _QUOTA_RESOURCES and not name.startswith(_HUGE_PAGES):
             problems.append(invalid(here, name, "must be a standard resource for quota"))
         if quantity.nano < 0:
             problems.append(invalid(here, str(quantity), "must be greater than or equal to 0"))
-        if (name in _INTEGER_RESOURCES or _is_extended(name)) and quantity.milli % 1000:
+        if (name in _INTEGER_RESOURCES or is_extended_resource(name)) and quantity.milli % 1000:
             problems.append(invalid(here, str(quantity), "must be an integer"))
     return problems
 
@@ -290,13 +290,22 @@ def _scope_fits(scope: str, name: str) -> bool:
 
 
 def _limited_resource_problems(kind: str, name: str, path: str) -> list[FieldError]:
-    problems = _resource_name_problems(name, path)
-    if kind in {"Pod", "Container"} and "/" not in name and name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
-        problems.append(invalid(path, name, "must be a standard resource for containers"))
+    return container_resource_problems(name, path) if kind in {"Pod", "Container"} else resource_name_problems(name, path)
+
+
+def container_resource_problems(name: str, path: str) -> list[FieldError]:
+    """The problems of the name of a resource of containers."""
+    problems = resource_name_problems(name, path)
+    if "/" not in name:
+        if name not in _CONTAINER_RESOURCES and not is_huge_page_resource(name):
+            problems.append(invalid(path, name, "must be a standard resource for containers"))
+    elif not _is_native(name) and not is_extended_resource(name):
+        problems.append(invalid(path, name, "doesn't follow extended resource name standard"))
     return problems
 
 
-def _resource_name_problems(name: str, path: str) -> list[FieldError]:
+def resource_name_problems(name: str, path: str) -> list[FieldError]:
+    """The problems of the name of any resource."""
     problems = [invalid(path, name, text) for text in qualified_name_problems(name)]
     if not problems and "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith(_HUGE_PAGES):
         problems.append(invalid(path, name, "must be a standard resource type or fully qualified"))
@@ -307,12 +316,19 @@ def _is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-def _is_extended(name: str) -> bool:
+def is_huge_page_resource(name: str) -> bool:
+    """Whether a resource is pages of one size."""
+    return name.startswith("hugepages-")
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource is one that nodes of some clusters have, such as `example.com/gpu`."""
     return not _is_native(name) and not name.startswith("requests.") and not qualified_name_problems(f"requests.{name}")
 
 
-def _may_overcommit(name: str) -> bool:
-    return _is_native(name) and not name.startswith("hugepages-")
+def may_overcommit(name: str) -> bool:
+    """Whether the limit of a resource may be greater than the request."""
+    return _is_native(name) and not is_huge_page_resource(name)
 
 
 def _quantities(amounts: Any) -> dict[str, Quantity]:

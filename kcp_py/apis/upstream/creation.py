@@ -81,15 +81,29 @@ def _amount(resources: Object, kind: str, name: str) -> str:
 def _fill_job(job: dict[str, Any], user: UserInfo) -> None:
     del user
     spec, metadata = job["spec"], job["metadata"]
+    generated = metadata.get("generateName", "")  # a name that was taken is replaced by another one
     if spec.get("manualSelector") is True:
         return
     labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
     for names, value in ((_JOB_NAME, metadata.get("name", "")), (_CONTROLLER, metadata["uid"])):
         for name in names:
-            labels.setdefault(name, value)
+            if name not in labels or (generated and labels[name].startswith(generated)):
+                labels[name] = value
     if not metadata.get("labels"):
         metadata["labels"] = dict(labels)  # as every decoding of the stored job would have it
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
+
+
+def _prepare_service(service: dict[str, Any]) -> None:
+    service["status"] = {"loadBalancer": {}}
+    fill_cluster_addresses(service)
+
+
+def fill_cluster_addresses(service: dict[str, Any]) -> None:
+    """The first of the addresses of a service is the one that old clients know alone (`NormalizeClusterIPs`)."""
+    spec = service.get("spec") or {}
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 _NO_REPLICAS: Final = {"replicas": 0}
@@ -100,7 +114,7 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("", "persistentvolumes"): _prepare_volume,
     ("", "pods"): _prepare_pod,
     ("", "replicationcontrollers"): _status(_NO_REPLICAS),
-    ("", "services"): _status(_NO_BALANCER),
+    ("", "services"): _prepare_service,
     ("apps", "daemonsets"): _prepare_daemon_set,
     ("apps", "deployments"): _status({}),
     ("apps", "replicasets"): _status(_NO_REPLICAS),

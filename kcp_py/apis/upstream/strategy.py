@@ -16,6 +16,7 @@ from kcp_py.apis.upstream.defaults import DEFAULTERS, Defaulter
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
 from kcp_py.apis.upstream.schemas import decoding_schema
 from kcp_py.apis.upstream.updates import CHANGES, changed_problems
+from kcp_py.apis.upstream.validation.table import VALIDATIONS
 from kcp_py.bootstrap.upstream_kinds import UpstreamKind
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.strategy import SETTABLE_METADATA
@@ -103,6 +104,7 @@ class UpstreamStrategy(CustomResourceStrategy):
         self._preparation = PREPARATIONS.get(name)
         self._fill = FILLS.get(name)
         self._change = CHANGES.get(name)
+        self.qualifies_finalizers = kind.model in VALIDATIONS
         self._name = name
         self._clock = clock
 
@@ -128,11 +130,15 @@ class UpstreamStrategy(CustomResourceStrategy):
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         """With what the name has to do with the rest."""
-        return [*name_problems(self._name, obj), *super().validate(obj)]
+        return [*name_problems(self._name, obj), *self._scale_problems(obj)]
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """With what must not change."""
-        return [*super().validate(obj), *changed_problems(self._name, obj, old)]
+        return [*self._scale_problems(obj), *changed_problems(self._name, obj, old)]
+
+    def _scale_problems(self, obj: dict[str, Any]) -> list[FieldError]:
+        """The problems of what `/scale` shows, where the kind has no rules of its own."""
+        return [] if self.qualifies_finalizers else super().validate(obj)
 
 
 class UpstreamSchema:
@@ -148,6 +154,7 @@ class UpstreamSchema:
         self._compiled: StructuralSchema = compile_schema(decoding_schema(model), custom=False)
         self._codec = StructCodec(model)
         self._defaulter = defaulter
+        self._validation = VALIDATIONS.get(model)
         self._has_spec = "object" in (spec.types if (spec := self._compiled.root.properties.get("spec")) else ())
         # Big schemas are compiled in a thread: so that it is all done there, not at the first request.
         for step in (self._compiled.is_valid, self._compiled.prune, self._compiled.default):
@@ -184,7 +191,13 @@ class UpstreamSchema:
         self._codec.complete(obj)
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
-        """See `contract.CompiledSchema.validate`. Zero values count as missing."""
+        """See `contract.CompiledSchema.validate`. Zero values count as missing.
+
+        The rules of the kind come first. The schema has no words of its own for an object that they refuse.
+        """
+        rules = self._validation if "metadata" in obj and ("spec" in obj or not self._has_spec) else None
+        if rules is not None and (problems := rules.problems(obj, old)):
+            return list({(problem.field, problem.text): problem for problem in problems}.values())
         return self._compiled.validate(self._codec.without_zeros(obj), old)
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.typed.cells import Object, at
-from kcp_py.apis.upstream.creation import TEMPLATE_GENERATION
+from kcp_py.apis.upstream.creation import TEMPLATE_GENERATION, fill_cluster_addresses
 
 _SELECTOR: Final = ("spec.selector",)
 
@@ -90,7 +90,18 @@ def _change_taint_rule(obj: dict[str, Any], old: Object, now: float) -> None:
         taint["timeAdded"] = format_time(now)
 
 
+def _change_service(service: dict[str, Any], old: Object, now: float) -> None:
+    """A service keeps the addresses that an update leaves out, as `kubectl replace` of the file that made it does."""
+    del now
+    spec, before = service["spec"], at(old, "spec") or {}
+    outside = "ExternalName" in {spec.get("type"), before.get("type")}
+    if not outside and not spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec.update({member: before[member] for member in ("clusterIP", "clusterIPs") if before.get(member)})
+    fill_cluster_addresses(service)
+
+
 CHANGES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], Object, float], None]]] = {
+    ("", "services"): _change_service,
     ("apps", "daemonsets"): _change_daemon_set,
     ("resource.k8s.io", "devicetaintrules"): _change_taint_rule,
 }

@@ -51,7 +51,6 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
             obj["metadata"]["managedFields"] = entries
         if not manager.applied:
             await note_write(resource, None, obj, manager, subresource="", size=size)
-    resource.strategy.fill_new(obj, request.context.user)
     base_name = obj["metadata"].get("generateName", "") if not obj["metadata"].get("name") else ""
     warnings = request.context.warnings
     warnings_before = len(warnings)
@@ -60,6 +59,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
         if base_name:
             # A plugin may have put another dict there in the attempt before.
             obj["metadata"]["name"] = generate_name(base_name, random.randrange)
+        resource.strategy.fill_new(obj, request.context.user)
         try:
             written = await _create_named(access, request, obj, versioned=bool(given) and _is_revision(given))
         except StatusError as error:

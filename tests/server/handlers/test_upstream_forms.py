@@ -26,7 +26,12 @@ FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "CronJob": (
         "apis/batch/v1/namespaces/default/cronjobs",
-        {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}}},
+        {
+            "spec": {
+                "schedule": "* * * * *",
+                "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}}},
+            }
+        },
         {
             "spec": {"jobTemplate": {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"resources": {}}]}}}}},
             "status": {},

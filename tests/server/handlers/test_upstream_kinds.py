@@ -117,7 +117,7 @@ async def test_decoding_is_that_of_the_kind(api: Api):
     assert "quantities must match the regular expression" in (await api.fails(400, "POST", DEPLOYMENTS, quantity))["message"]
     empty = {"metadata": {"name": "empty"}}
     causes = (await api.fails(422, "POST", DEPLOYMENTS, empty))["details"]["causes"]
-    assert {cause["field"] for cause in causes} == {"spec.selector", "spec.template.spec.containers"}
+    assert {cause["field"] for cause in causes} == {"spec.selector", "spec.template.metadata.labels", "spec.template.spec.containers"}
 
 
 async def test_what_upstream_takes_twice_is_taken_twice(api: Api):
@@ -160,7 +160,7 @@ async def test_scale_shows_the_selector(api: Api):
 async def test_answers_are_those_of_the_kind(api: Api):
     """Items of lists carry no kind, a deleted pod is returned, an update may leave the resourceVersion out, a PUT may create a service."""
     await installed(api, "pods", "services")
-    await api.ok("POST", PODS, pod())
+    await api.ok("POST", PODS, pod(nodeName="n1"))
     listed = await api.ok("GET", PODS)
     assert "kind" not in listed["items"][0]
     await api.ok("PUT", f"{PODS}/one", pod(nodeName="n1"))

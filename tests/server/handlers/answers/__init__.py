@@ -31,6 +31,11 @@ def recorded(name: str) -> list[dict[str, Any]]:
     return groups
 
 
+def refused_manifests() -> frozenset[str]:
+    """The manifests of the corpus that kube-apiserver decodes and refuses with 422, by path below `manifests/`."""
+    return frozenset((Path(__file__).parent / "refused_manifests.txt").read_text().splitlines())
+
+
 def changed(document: dict[str, Any], changes: Iterable[Sequence[Any]]) -> dict[str, Any]:
     """A copy of a document with other values at some paths."""
     document = copy.deepcopy(document)
@@ -67,7 +72,7 @@ async def _answer(api: Api, group: dict[str, Any], case: dict[str, Any], path: s
     target = f"{path}/{base['metadata']['name']}"
     subresource = f"/{case['subresource']}" if "subresource" in case else ""
     response = await api("PUT", f"{target}{subresource}", changed(stored, case["update"]), params=params)
-    await api.ok("DELETE", target, params={"gracePeriodSeconds": "0"})
+    await api.ok("DELETE", target, params={"gracePeriodSeconds": "0", "propagationPolicy": "Background"})
     return _summary(response)
 
 

@@ -1,0 +1,51 @@
+"""Which rules hold for which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apis.upstream.validation import batch, pods, services, workloads
+from kcp_py.apis.upstream.validation.fields import Object, Problems
+from kcp_py.apis.upstream.validation.podspec import template_problems
+
+
+class Validation(NamedTuple):
+    """The rules of a kind in one version."""
+
+    create: Callable[[Object], Problems]
+    """The problems of a new object."""
+    update: Callable[[Object, Object], Problems] | None = None
+    """The problems of a changed object, given the stored one; None: those of a new object."""
+
+    def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        """The problems of an object that is to be stored. Those of a specification that an update does not change are not looked for."""
+        if old is None:
+            return list(self.create(obj))
+        if self.update is not None:
+            return list(self.update(obj, old))
+        return list(self.create(obj)) if _content(obj) != _content(old) else []
+
+
+def _content(obj: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata", "status"}}
+
+
+def _pod_template(obj: Object) -> Problems:
+    return template_problems(obj.get("template") or {}, "template")
+
+
+VALIDATIONS: Final[Mapping[str, Validation]] = {
+    "io.k8s.api.apps.v1.DaemonSet": Validation(workloads.daemon_set_problems),
+    "io.k8s.api.apps.v1.Deployment": Validation(workloads.deployment_problems),
+    "io.k8s.api.apps.v1.ReplicaSet": Validation(workloads.replica_set_problems),
+    "io.k8s.api.apps.v1.StatefulSet": Validation(workloads.stateful_set_problems),
+    "io.k8s.api.batch.v1.CronJob": Validation(batch.cron_job_problems, batch.changed_cron_job_problems),
+    "io.k8s.api.batch.v1.Job": Validation(batch.job_problems, batch.changed_job_problems),
+    "io.k8s.api.core.v1.Pod": Validation(pods.pod_problems, pods.changed_pod_problems),
+    "io.k8s.api.core.v1.PodTemplate": Validation(_pod_template),
+    "io.k8s.api.core.v1.ReplicationController": Validation(workloads.replication_controller_problems),
+    "io.k8s.api.core.v1.Service": Validation(services.service_problems, services.changed_service_problems),
+}
+"""By the name of the OpenAPI model. Of all other kinds, the schema alone is checked."""

@@ -1,0 +1,217 @@
+"""Volumes of pods. Of the drivers that Kubernetes no longer has, the schema alone checks the fields.
+
+Source: kubernetes `pkg/apis/core/validation` (`ValidateVolumes`, `validateVolumeSource`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kcp_py.apimachinery.fielderrors import duplicate, forbidden, invalid, required, too_long
+from kcp_py.apimachinery.meta import names
+from kcp_py.apis.upstream.validation.claims import claim_template
+from kcp_py.apis.upstream.validation.environment import VOLUME_FIELDS, field_reference, resource_reference
+from kcp_py.apis.upstream.validation.fields import (
+    Object,
+    Problems,
+    amount,
+    file_mode,
+    in_range,
+    local_path,
+    name,
+    no_backsteps,
+    one_of,
+    required_name,
+)
+from kcp_py.golang.quoting import go_quote
+
+_SOURCES: Final = (
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs", "flocker",
+    "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume", "configMap", "azureFile",
+    "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO", "csi",
+    "ephemeral", "image",
+)  # fmt: skip
+"""In the order in which they are looked at."""
+_MISSPELT: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Names that upstream has in the error about a second source."""
+_HOST_PATHS: Final = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_TEN_MINUTES: Final = 600
+
+
+def volumes(values: Sequence[Object] | None, path: str, pod: str, valid: dict[str, Object]) -> Problems:
+    """The volumes of a pod.
+
+    Args:
+        values: the volumes.
+        path: of the list.
+        pod: the name of the pod; empty in a template.
+        valid: gets the volumes without problems by name.
+    """
+    claims = {f"{pod}-{volume.get('name', '')}" for volume in values or () if "ephemeral" in volume} if pod else set()
+    for index, volume in enumerate(values or ()):
+        here, volume_name = f"{path}[{index}]", volume.get("name", "")
+        problems = list(_source(volume, volume_name, here, pod))
+        problems += required_name(volume_name, f"{here}.name", names.dns_label_problems)
+        if volume_name in valid:
+            problems.append(duplicate(f"{here}.name", volume_name))
+        if problems:
+            yield from problems
+        else:
+            valid[volume_name] = volume
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+        if claim in claims:
+            detail = "must not reference a PVC that gets created for an ephemeral volume"
+            yield invalid(f"{here}.persistentVolumeClaim.claimName", claim, detail)
+
+
+def _source(volume: Object, volume_name: str, path: str, pod: str) -> Problems:
+    given = [member for member in _SOURCES if member in volume]
+    if not given:
+        yield required(path, "must specify a volume type")
+        return
+    yield from _checked(given[0], volume[given[0]] or {}, f"{path}.{given[0]}")
+    for member in given[1:]:
+        yield forbidden(f"{path}.{_MISSPELT.get(member, member)}", "may not specify more than 1 volume type")
+    if given[0] == "ephemeral" and pod and volume_name:
+        claim = f"{pod}-{volume_name}"
+        for text in names.dns_subdomain_problems(claim):
+            yield invalid(f"{path}.name", volume_name, f"PVC name {go_quote(claim)}: {text}")
+
+
+def _checked(kind: str, source: Object, path: str) -> Problems:
+    match kind:
+        case "emptyDir":
+            if "sizeLimit" in source and amount(source["sizeLimit"]).nano < 0:
+                yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        case "hostPath":
+            if not source.get("path"):
+                yield required(f"{path}.path")
+            else:
+                yield from no_backsteps(source["path"], f"{path}.path")
+                if "type" in source:
+                    yield from one_of(source["type"], f"{path}.type", _HOST_PATHS, needed=False)
+        case "secret" | "configMap":
+            member = "secretName" if kind == "secret" else "name"
+            if not source.get(member):
+                yield required(f"{path}.{member}")
+            yield from file_mode(source.get("defaultMode"), f"{path}.defaultMode")
+            yield from _items(source, path)
+        case "nfs":
+            for member in ("server", "path"):
+                if not source.get(member):
+                    yield required(f"{path}.{member}")
+            if not source.get("path", "").startswith("/"):
+                yield invalid(f"{path}.path", source.get("path", ""), "must be an absolute path")
+        case "persistentVolumeClaim":
+            if not source.get("claimName"):
+                yield required(f"{path}.claimName")
+        case "downwardAPI":
+            yield from file_mode(source.get("defaultMode"), f"{path}.defaultMode")
+            for item in source.get("items") or ():
+                yield from _downward_file(item, path)
+        case "projected":
+            yield from _projected(source, path)
+        case "csi":
+            yield from driver_name(source.get("driver", ""), f"{path}.driver")
+            if (secret := source.get("nodePublishSecretRef")) is not None:
+                if not secret.get("name"):
+                    yield required(f"{path}.nodePublishSecretRef.name")
+                else:
+                    yield from name(secret["name"], f"{path}.name")
+        case "ephemeral":
+            if (template := source.get("volumeClaimTemplate")) is None:
+                yield required(f"{path}.volumeClaimTemplate")
+            else:
+                yield from claim_template(template, f"{path}.volumeClaimTemplate")
+        case "image":
+            if not source.get("reference"):
+                yield required(f"{path}.reference")
+            elif "pullPolicy" in source:
+                yield from one_of(source["pullPolicy"], f"{path}.pullPolicy", _PULL_POLICIES)
+
+
+def driver_name(value: str, path: str) -> Problems:
+    """The name of a CSI driver."""
+    if not value:
+        yield required(path)
+        return
+    if len(value) > 63:
+        yield too_long(path, 63)
+    for text in names.dns_subdomain_problems(value.lower()):
+        yield invalid(path, value, text)
+
+
+def _items(source: Object, path: str) -> Problems:
+    for index, item in enumerate(source.get("items") or ()):
+        yield from _key_to_path(item, f"{path}.items[{index}]")
+
+
+def _key_to_path(item: Object, path: str) -> Problems:
+    for member in ("key", "path"):
+        if not item.get(member):
+            yield required(f"{path}.{member}")
+    yield from local_path(item.get("path", ""), f"{path}.path")
+    yield from file_mode(item.get("mode"), f"{path}.mode")
+
+
+def _downward_file(item: Object, path: str) -> Problems:
+    if not item.get("path"):
+        yield required(f"{path}.path")
+    yield from local_path(item.get("path", ""), f"{path}.path")
+    if "fieldRef" in item:
+        yield from field_reference(item["fieldRef"], f"{path}.fieldRef", VOLUME_FIELDS)
+        if "resourceFieldRef" in item:
+            yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+    elif "resourceFieldRef" in item:
+        yield from resource_reference(item["resourceFieldRef"], f"{path}.resourceFieldRef", needs_container=True)
+    else:
+        yield required(path, "one of fieldRef and resourceFieldRef is required")
+    yield from file_mode(item.get("mode"), f"{path}.mode")
+
+
+def _projected(source: Object, path: str) -> Problems:
+    yield from file_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    taken: set[str] = set()
+    for index, part in enumerate(source.get("sources") or ()):
+        here = f"{path}.sources[{index}]"
+        for member in ("secret", "configMap"):
+            if member in part:
+                yield from _projected_keys(part[member], f"{here}.{member}", path, taken)
+        for item in (part.get("downwardAPI") or {}).get("items") or ():
+            yield from _downward_file(item, f"{here}.downwardAPI")
+            yield from _taken(item.get("path", ""), item.get("path", ""), path, taken)
+        if "serviceAccountToken" in part:
+            yield from _projected_token(part["serviceAccountToken"], f"{here}.serviceAccountToken", path, taken)
+        if len(part) > 1:
+            yield forbidden(here, "may not specify more than 1 volume type per source")
+
+
+def _projected_keys(part: Object, here: str, path: str, taken: set[str]) -> Problems:
+    if not part.get("name"):
+        yield required(f"{here}.name")
+    for index, item in enumerate(part.get("items") or ()):
+        yield from _key_to_path(item, f"{here}.items[{index}]")
+        yield from _taken(item.get("path", ""), part.get("name", ""), path, taken)
+
+
+def _projected_token(part: Object, here: str, path: str, taken: set[str]) -> Problems:
+    seconds = part.get("expirationSeconds", 0)
+    if seconds < _TEN_MINUTES:
+        yield invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+    if seconds > 2**32:
+        yield invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+    if not part.get("path"):
+        yield required(f"{path}.path")
+    else:
+        yield from local_path(part["path"], f"{here}.path")
+    yield from in_range(part.get("user"), f"{here}.user", 0)
+    yield from _taken(part.get("path", ""), part.get("path", ""), path, taken)
+
+
+def _taken(file: str, shown: str, path: str, taken: set[str]) -> Problems:
+    """Two sources cannot write the same file."""
+    if file and file in taken:
+        yield invalid(path, shown, "conflicting duplicate paths")
+    taken.add(file)
