@@ -79,6 +79,9 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "what is encoded is decoded again; scalars are read by the decoder",
         ),
     ],
+    "admission/webhook": [
+        Row("dispatch", "admission/webhook/test_validating", "which webhooks are called, and what they are sent"),
+    ],
     "apis/access": [Row("schema source", "authz/grants/test_authorizer", "grants are created, refused and served in one cluster alone")],
     "apis/admissionregistration": [
         Row("bindings matchresources mutations", "apis/admissionregistration/test_policies", "one table has cases of all kinds"),
@@ -144,6 +147,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "authz/configuration": [Row("building", "authz/configuration/test_reloading", "authorizers of a server")],
     "authz/webhook": [Row("metrics", "authz/webhook/test_authorizer", "counts of calls")],
     "egress": [
+        Row("clientconfig", "admission/webhook/test_definitions", "endpoints of webhooks"),
         Row("connecting", "egress/test_caller", "connections are made by calls"),
         Row("connections", "client/test_transport", "replaced where credentials are"),
         Row("operatorwebhook repeating", "authz/webhook/test_authorizer", "calls of webhooks over HTTPS"),

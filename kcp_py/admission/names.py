@@ -98,7 +98,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "ExtendedResourceToleration": _NODES,
     "ImagePolicyWebhook": "images are run by nodes, and " + _NODES,
     "LimitPodHardAntiAffinityTopology": "pods are not scheduled",
-    "MutatingAdmissionWebhook": _NOT_YET,
     "NamespaceAutoProvision": "it conflicts with the rule that nothing outlives its namespace",
     "NamespaceExists": "NamespaceLifecycle does the same and more",
     "NodeDeclaredFeatureValidator": _NODES,
@@ -116,7 +115,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "ServiceAccount": _NOT_YET,
     "StorageObjectInUseProtection": _NOT_YET,
     "TaintNodesByCondition": _NOT_YET,
-    "ValidatingAdmissionWebhook": _NOT_YET,
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""
 

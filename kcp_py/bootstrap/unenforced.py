@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-_ADMISSION: Final = "admissionregistration.k8s.io"
 _FLOW_CONTROL: Final = "flowcontrol.apiserver.k8s.io"
 
 UNENFORCED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({
-    (_ADMISSION, "mutatingwebhookconfigurations"): "no admission webhook is called",
-    (_ADMISSION, "validatingwebhookconfigurations"): "no admission webhook is called",
     ("apiregistration.k8s.io", "apiservices"): "no request is forwarded to an aggregated API server",
     (_FLOW_CONTROL, "flowschemas"): "no request is classified by it",
     (_FLOW_CONTROL, "prioritylevelconfigurations"): "no request is queued or limited by it",

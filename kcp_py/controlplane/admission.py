@@ -24,8 +24,20 @@ from kcp_py.admission.policy.objects import PolicyObjects
 from kcp_py.admission.policy.parameteraccess import PolicyParameterAccess
 from kcp_py.admission.policy.validatingplugin import ValidatingAdmissionPolicy
 from kcp_py.admission.tokensecrets import Sign
+from kcp_py.admission.webhook.calls import WebhookCalls
+from kcp_py.admission.webhook.definitions import parse_configuration
+from kcp_py.admission.webhook.dispatch import WebhookDispatch
+from kcp_py.admission.webhook.mutating import MutatingAdmissionWebhook
+from kcp_py.admission.webhook.validating import ValidatingAdmissionWebhook
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apis.admissionregistration.install import MUTATING_BINDINGS, MUTATING_POLICIES, VALIDATING_BINDINGS, VALIDATING_POLICIES
+from kcp_py.apis.admissionregistration.install import (
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
+    VALIDATING_BINDINGS,
+    VALIDATING_POLICIES,
+    VALIDATING_WEBHOOKS,
+)
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
@@ -96,6 +108,7 @@ def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin]
 def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]]:
     """The plugins of the server by their names; `admission.names` has their order."""
     authorizer = parts.authorizer
+    calls = WebhookCalls(parts.webhooks)
     return {
         "CertificateApproval": lambda: CertificateApproval(authorizer),
         "CertificateSigning": lambda: CertificateSigning(authorizer),
@@ -104,13 +117,20 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(_policies(parts, MUTATING_POLICIES, MUTATING_BINDINGS)),
+        "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(_webhooks(parts, calls, MUTATING_WEBHOOKS)),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "PolicyParameterAccess": lambda: PolicyParameterAccess(PolicyObjects(parts.access, parts.tables), authorizer),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_policies(parts, VALIDATING_POLICIES, VALIDATING_BINDINGS)),
+        "ValidatingAdmissionWebhook": lambda: ValidatingAdmissionWebhook(_webhooks(parts, calls, VALIDATING_WEBHOOKS)),
     }
+
+
+def _webhooks(parts: AdmissionParts, calls: WebhookCalls, resource: GroupResource) -> WebhookDispatch:
+    configurations = parts.objects(resource, parse_configuration)
+    return WebhookDispatch(configurations, PolicyObjects(parts.access, parts.tables), parts.authorizer, calls)
 
 
 def _policies(parts: AdmissionParts, policies: GroupResource, bindings: GroupResource) -> PolicyEngine:

@@ -53,22 +53,25 @@ class Caller:
         self._services = services
         self._timeout = timeout
         self._calls = asyncio.Semaphore(_CALLS)
-        self._pools: OrderedDict[tuple[str, bytes, Service | None], _Pool] = OrderedDict()
+        self._pools: OrderedDict[tuple[str, bytes, Service | None, str], _Pool] = OrderedDict()
         self._connector: Connector | None = None
         self._contexts: dict[bytes, asyncio.Task[ssl.SSLContext]] = {}
 
-    async def post(self, endpoint: Endpoint, body: bytes, *, max_bytes: int) -> Answer:
+    async def post(self, endpoint: Endpoint, body: bytes, *, max_bytes: int, timeout: int = 0, tenant: str = "") -> Answer:
         """Send JSON and read the whole answer.
 
         Args:
             endpoint: the receiver.
             body: JSON.
             max_bytes: the maximum size of the body of the answer.
+            timeout: seconds that the call may take; 0 for those of the constructor.
+            tenant: shares neither connections nor the bound on concurrent calls with other tenants. The caller bounds its calls.
 
         Raises:
             CallError: the connection or its TLS failed, or the answer was late or too large.
         """
-        return await self._call(endpoint, f"{endpoint.url}?timeout={self._timeout:g}s", _Request(max_bytes, body))
+        request = _Request(max_bytes, body, timeout=timeout, tenant=tenant)
+        return await self._call(endpoint, f"{endpoint.url}?timeout={timeout or self._timeout:g}s", request)
 
     async def get(self, endpoint: Endpoint, *, max_bytes: int, bearer: str = "") -> Answer:
         """Read a document.
@@ -88,10 +91,14 @@ class Caller:
             raise CallError("net/http: invalid URL")
         method = "Get" if request.body is None else "Post"
         try:
-            async with asyncio.timeout(self._timeout), self._calls:
+            if request.tenant:
+                async with asyncio.timeout(request.timeout or self._timeout):
+                    return await self._send(endpoint, url, request)
+            async with asyncio.timeout(request.timeout or self._timeout), self._calls:
                 return await self._send(endpoint, url, request)
         except TimeoutError:
-            raise CallError(f'{method} "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)') from None
+            reason = "" if request.timeout else " (Client.Timeout exceeded while awaiting headers)"
+            raise CallError(f'{method} "{url}": context deadline exceeded{reason}') from None
         except CallError as error:
             raise CallError(f'{method} "{url}": {error}') from None
 
@@ -99,7 +106,7 @@ class Caller:
         import httpcore  # noqa: PLC0415 - most servers make no calls, and the import takes tens of milliseconds
 
         try:
-            pool = await self._pool_of(endpoint)
+            pool = await self._pool_of(endpoint, request.tenant)
         except ValueError:
             raise CallError("net/http: invalid URL") from None
         try:
@@ -133,10 +140,10 @@ class Caller:
         if self._connector is not None:
             self._connector.close()
 
-    async def _pool_of(self, endpoint: Endpoint) -> _Pool:
+    async def _pool_of(self, endpoint: Endpoint, tenant: str) -> _Pool:
         """The connections of an endpoint, marked as used."""
         parts = urlsplit(endpoint.url)
-        key = (f"{parts.scheme}://{parts.netloc}", endpoint.authorities, endpoint.service)
+        key = (f"{parts.scheme}://{parts.netloc}", endpoint.authorities, endpoint.service, tenant)
         pool = self._pools.get(key)
         if pool is None:
             context = await self._context_of(endpoint.authorities)
@@ -195,6 +202,9 @@ class _Request(NamedTuple):
     """The maximum size of the body of the answer."""
     body: bytes | None = None
     bearer: str = ""
+    timeout: int = 0
+    """Seconds; 0 for those of the caller."""
+    tenant: str = ""
 
 
 class _Pool:

@@ -40,6 +40,23 @@ OPERATIONS: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 """Those that write, which plugins ask for where they do not say otherwise."""
 
 
+class Reinvocation:
+    """Whether the mutating plugins of a write are called a second time, as upstream (`pkg/admission/reinvocation.go`).
+
+    Attributes:
+        again: whether this is the second time.
+        needed: set by plugins that changed the object after others had seen it.
+        state: what plugins keep from the first time for the second one, by their names.
+    """
+
+    __slots__ = ("again", "needed", "state")
+
+    def __init__(self) -> None:
+        self.again = False
+        self.needed = False
+        self.state: dict[str, object] = {}
+
+
 class Attributes(NamedTuple):
     """One write as plugins see it."""
 
@@ -59,6 +76,9 @@ class Attributes(NamedTuple):
     """The object before the write; None for a create, and where the class of a computed resource does not tell it. Must not be changed."""
     compares: list[Compare]
     """Conditions of the transaction that stores the write. Plugins append those under which their decision holds."""
+    reinvocation: Reinvocation
+    resource_version: str = ""
+    """Of the object before the write; empty for a create, and where it is not known."""
 
     @property
     def user(self) -> UserInfo:
@@ -114,15 +134,17 @@ def attributes_of(
     obj: dict[str, Any] | None,
     old: dict[str, Any] | None,
     compares: list[Compare],
+    revision: int = 0,
 ) -> Attributes:
-    """A write as plugins see it, see `Attributes`. `namespace` is that of the object.
+    """A write as plugins see it, see `Attributes`. `namespace` is that of the object, `revision` that of the object before the write.
 
     Source: k8s.io/apiserver `endpoints/request/requestinfo.go`, where the namespace of a request for a Namespace is its name, and
     `endpoints/handlers/create.go`.
     """
     if not namespace and request.target.served.resource.group_resource == _NAMESPACES:
         namespace = name
-    return Attributes(operation, request, namespace, name, obj, old, compares)
+    version = str(revision) if revision else ""
+    return Attributes(operation, request, namespace, name, obj, old, compares, Reinvocation(), version)
 
 
 class AdmissionPlugin:
@@ -236,6 +258,13 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
+        await self._mutate(attributes, own_kind=own_kind)
+        reinvocation = attributes.reinvocation
+        if reinvocation.needed:
+            reinvocation.again = True
+            await self._mutate(attributes, own_kind=own_kind)
+
+    async def _mutate(self, attributes: Attributes, *, own_kind: bool) -> None:
         target = attributes.request.target
         resource = target.served.resource.group_resource
         for plugin in self._mutating[attributes.operation].of(resource):

@@ -7,11 +7,8 @@ logical cluster, since a list or a watch of all clusters converts cluster by clu
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
-from urllib.parse import quote, urlsplit
 
 import orjson
 
@@ -19,7 +16,7 @@ from kcp_py.aio.slot import released_slot
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersion
-from kcp_py.egress import Answer, CallError, Endpoint, Service
+from kcp_py.egress import Answer, CallError, Endpoint, endpoint_of
 from kcp_py.registry.rendering import strip_server_fields
 from kcp_py.registry.uid import new_uid
 from kcp_py.schema.crd.conversion_review import (
@@ -71,7 +68,7 @@ class WebhookConverter:
         webhook = crd_spec["conversion"]["webhook"]
         self._webhooks = webhooks
         self._review_versions: Sequence[str] = tuple(webhook.get("conversionReviewVersions") or ())
-        self._endpoint = _endpoint(webhook["clientConfig"])
+        self._endpoint = endpoint_of(webhook["clientConfig"])
         self._versions = frozenset(str(GroupVersion(crd_spec["group"], version["name"])) for version in crd_spec["versions"])
 
     async def __call__(self, objects: Sequence[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
@@ -145,20 +142,3 @@ class WebhookConverter:
 
 def _failure(text: str) -> StatusError:
     return errors.internal(text[:_LONGEST_TEXT])
-
-
-def _endpoint(client: Mapping[str, Any]) -> Endpoint:
-    bundle = client.get("caBundle") or ""
-    try:
-        authorities = base64.b64decode(bundle, validate=True)
-    except (binascii.Error, ValueError):
-        authorities = b""
-    if bundle and not authorities:
-        # Kept from before it was checked. Nothing is to be trusted by it, the system's authorities least of all.
-        authorities = b"-"
-    if url := client.get("url"):
-        return Endpoint(url if urlsplit(url).path else f"{url}/", authorities)
-    service = client["service"]
-    found = Service(service["namespace"], service["name"], service.get("port") or 443)
-    path = quote(service.get("path") or "", safe="/:@!$&'()*+,;=~")
-    return Endpoint(f"https://{found.name}.{found.namespace}.svc:{found.port}/{path.lstrip('/')}", authorities, found)

@@ -488,6 +488,8 @@ async def test_a_plugin_without_rules_for_a_cluster_is_not_called(tmp_path: Path
     async with api_with(tmp_path, selective) as api:
         chain = api.control_plane.backend.access.admission
         assert chain.changes("UPDATE", CLUSTER, CONFIG_MAPS)
+        # A write shows that the cluster has no webhooks.
+        await api.ok("POST", MAPS.replace("/a/", "/b/"), config_map("first"))
         assert not chain.changes("UPDATE", Name("b"), CONFIG_MAPS)
         for cluster, data in (("b", {"k": "v"}), ("a", {"changed": "here"})):
             path = MAPS.replace("/a/", f"/{cluster}/")

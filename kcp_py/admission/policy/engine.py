@@ -75,7 +75,7 @@ class Write:
             StatusError: objects cannot be read.
         """
         attributes, kind = self.attributes, hook.definition.param_kind
-        resource = await self._selected(hook.definition.matching)
+        resource = await self.selected(hook.definition.matching)
         if resource is None:
             return
         state = attributes.request.target.cluster_state
@@ -84,7 +84,7 @@ class Write:
             yield Bound(resource, None, error=f"failed to find resource referenced by paramKind: '{name}'")
             return
         for binding in hook.bindings:
-            if await self._selected(binding.matching) is None:
+            if await self.selected(binding.matching) is None:
                 continue
             try:
                 params = await self._objects.parameters(state, kind, binding.parameters, attributes.namespace)
@@ -93,7 +93,7 @@ class Write:
             else:
                 yield Bound(resource, binding, params)
 
-    async def _selected(self, matching: Matching) -> ServedResource | None:
+    async def selected(self, matching: Matching) -> ServedResource | None:
         """The resource as which rules and selectors select the write, or None.
 
         Raises:

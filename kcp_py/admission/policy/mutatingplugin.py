@@ -77,6 +77,9 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         Raises:
             StatusError: 403 where a policy cannot be applied, 500 where the result is not an object of its kind.
         """
+        if attributes.reinvocation.again:
+            # Webhooks changed the object; policies see their own changes alone.
+            return
         hooks = await self._engine.hooks(attributes)
         if not hooks or attributes.obj is None:
             return

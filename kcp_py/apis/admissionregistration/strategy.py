@@ -49,6 +49,10 @@ class _WebhookStrategy(_Registration):
     def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
         return webhook_problems(obj, old, mutating=self.mutating)
 
+    def is_heavy(self, obj: dict[str, Any]) -> bool:
+        """Conditions are compiled."""
+        return any(webhook.get("matchConditions") for webhook in obj.get("webhooks") or ())
+
     def warnings(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
         return super().warnings(obj, old) + webhook_warnings(obj)
 

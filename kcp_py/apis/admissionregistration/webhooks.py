@@ -54,7 +54,7 @@ def webhook_problems(obj: Object, old: Object | None, *, mutating: bool) -> list
         path = f"webhooks[{index}]"
         problems += _webhook_problems(webhook, path, mutating=mutating)
         if has_changed:
-            problems += condition_problems(webhook.get("matchConditions") or (), f"{path}.matchConditions")
+            problems += condition_problems(webhook.get("matchConditions") or (), f"{path}.matchConditions", _compile_problems)
         versions = webhook.get("admissionReviewVersions") or ()
         missing = f"must specify one of {_VERSIONS}"
         problems += review_version_errors(versions, f"{path}.admissionReviewVersions", require_known=True, missing=missing)
@@ -81,6 +81,15 @@ def _exempt_of(rule: Object) -> list[GroupResource]:
         return []
     named = dict.fromkeys(GroupResource(group, resource) for group in groups for resource in resources)
     return [resource for resource in named if resource in EXEMPT]
+
+
+def _compile_problems(text: str, path: str) -> list[FieldError]:
+    # Most webhooks have no conditions, and CEL is large.
+    from kcp_py.apis.admissionregistration.environment import Declared, environment_of  # noqa: PLC0415
+    from kcp_py.apis.admissionregistration.expressions import CONDITION, compile_in  # noqa: PLC0415
+
+    error = compile_in(environment_of(Declared()), text, CONDITION).error
+    return [invalid(path, text, error)] if error else []
 
 
 def _conditions(obj: Object) -> list[Any]:

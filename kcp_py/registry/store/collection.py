@@ -179,7 +179,9 @@ async def _freed(access: Access, request: WriteRequest, item: KeyValue, finalize
     _strip(obj, {finalizer})
     if access.admission.sees("UPDATE", target.cluster_state.name, target.resource.group_resource):
         old = await load_one(target.served, item)
-        attributes = attributes_of("UPDATE", request, target.namespace, target.name, obj=obj, old=old, compares=compares)
+        attributes = attributes_of(
+            "UPDATE", request, target.namespace, target.name, obj=obj, old=old, compares=compares, revision=item.mod_revision
+        )
         await access.admission.mutate(attributes)
         await access.admission.validate(attributes)
     return await to_storage(target.resource, obj)
@@ -269,7 +271,9 @@ class _Pass:
         key = self._keys.locate(item.key)
         compares: list[Compare] = []
         old = await load_one(request.target.served, item)
-        attributes = attributes_of("DELETE", request, key.namespace, key.name, obj=None, old=old, compares=compares)
+        attributes = attributes_of(
+            "DELETE", request, key.namespace, key.name, obj=None, old=old, compares=compares, revision=item.mod_revision
+        )
         await self._access.admission.mutate(attributes)
         await self._access.admission.validate(attributes)
         return compares

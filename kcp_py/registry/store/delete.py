@@ -64,7 +64,7 @@ async def delete(access: Access, request: WriteRequest) -> StoreResult:
         if refusal := resource.strategy.check_delete(old):
             raise errors.forbidden(resource.group_resource, name, refusal)
         admitted: list[Compare] = []
-        attributes = attributes_of("DELETE", request, namespace, name, obj=None, old=old, compares=admitted)
+        attributes = attributes_of("DELETE", request, namespace, name, obj=None, old=old, compares=admitted, revision=item.mod_revision)
         await access.admission.mutate(attributes)
         await access.admission.validate(attributes)
         try:

@@ -1,0 +1,201 @@
+"""`MutatingAdmissionWebhook`: lets the mutating webhooks of a cluster change an object, one after the other.
+
+Source: k8s.io/apiserver `pkg/admission/plugin/webhook/mutating` (`dispatcher.go`, `reinvocationcontext.go`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import orjson
+
+from kcp_py.admission.webhook.calls import CallFailedError
+from kcp_py.admission.webhook.dispatch import Invocation, WebhookDispatch, received_form
+from kcp_py.admission.webhook.review import Answer, refusal_of
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.equality import identical
+from kcp_py.apimachinery.errors import DecodingError, StatusError
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.apimachinery.patches import json_patch
+from kcp_py.apimachinery.serializer.json.codec import decode_json
+from kcp_py.golang.json import go_json
+from kcp_py.golang.quoting import go_quote
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import OPERATIONS, AdmissionPlugin, Attributes, Operation, conform
+from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.scale import apply_scale
+
+_FILLED_LATER: Final = ("creationTimestamp", "generation", "uid")
+_PREFIX: Final = "mutation.webhook.admission.k8s.io/"
+
+
+class _Reinvocation:
+    """Which webhooks are called again, of one write."""
+
+    def __init__(self) -> None:
+        self.output = b""
+        """The object after the last round."""
+        self.previous: set[str] = set()
+        """Webhooks that have been called and can be called again."""
+        self.due: set[str] = set()
+
+    def changed(self) -> None:
+        """The object changed after `previous` were called."""
+        self.due |= self.previous
+        self.previous = set()
+
+
+class MutatingAdmissionWebhook(AdmissionPlugin):
+    """Calls the webhooks of the MutatingWebhookConfigurations of the cluster of a write."""
+
+    name = "MutatingAdmissionWebhook"
+    operations: Collection[Operation] = (*OPERATIONS, "CONNECT")
+
+    def __init__(self, dispatch: WebhookDispatch) -> None:
+        self._dispatch = dispatch
+
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:
+        """Whether the cluster has no webhooks, or the resource is exempt."""
+        return self._dispatch.has_none(cluster, resource)
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Call the webhooks of the cluster.
+
+        Raises:
+            StatusError: a webhook denied the write or failed; 429 where too many writes of the cluster wait.
+        """
+        dispatch = self._dispatch
+        webhooks = await dispatch.webhooks(attributes)
+        if not webhooks:
+            return
+        state = attributes.reinvocation.state.setdefault(self.name, _Reinvocation())
+        assert isinstance(state, _Reinvocation)
+        again = attributes.reinvocation.again
+        if again and state.output != _encoded(attributes.obj):
+            state.changed()
+        write = dispatch.begin(attributes)
+        for index, webhook in enumerate(webhooks):
+            # A webhook that was not called in the first round is not called in the second one.
+            if again and webhook.identity not in state.due:
+                continue
+            invocation = await dispatch.invocation(webhook, write)
+            if invocation is None:
+                continue
+            changed = await self._call(invocation, attributes, index)
+            if changed:
+                state.changed()
+                attributes.reinvocation.needed = True
+                write = dispatch.begin(attributes)
+            if webhook.is_reinvoked:
+                state.previous.add(webhook.identity)
+        state.output = _encoded(attributes.obj)
+
+    async def _call(self, invocation: Invocation, attributes: Attributes, index: int) -> bool:
+        """Call a webhook, and apply its patch. Returns whether that changed the object.
+
+        Raises:
+            StatusError: see `mutate`.
+        """
+        webhook, dispatch = invocation.webhook, self._dispatch
+        place = f"round_{int(attributes.reinvocation.again)}_index_{index}"
+        request = await dispatch.review(invocation, attributes)
+        if attributes.operation == "CREATE" and (attributes.obj or {}).get("kind") == attributes.resource.kind:
+            # Upstream fills these fields after mutating webhooks.
+            for field in _FILLED_LATER:
+                request["object"]["metadata"].pop(field, None)
+        changed = False
+        try:
+            async with dispatch.calls.waiting(attributes.cluster):
+                answer = await dispatch.ask(invocation, attributes, request, mutating=True)
+            if not answer.allowed:
+                raise refusal_of(webhook.name, answer.result)
+            changed = await self._apply(answer, invocation, attributes, request["object"])
+        except CallFailedError as error:
+            if not webhook.ignores_failures:
+                raise errors.internal(str(error)) from None
+            attributes.audit_annotations[f"failed-open.{_PREFIX}{place}"] = webhook.name
+        finally:
+            note = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": changed}
+            attributes.audit_annotations[f"{_PREFIX}{place}"] = go_json(note)
+        return changed
+
+    async def _apply(self, answer: Answer, invocation: Invocation, attributes: Attributes, sent: dict[str, Any] | None) -> bool:
+        """Apply the patch of an answer to the object that was sent.
+
+        Raises:
+            CallFailedError: the patch cannot be read.
+            StatusError: 500, it cannot be applied, or makes something else of the object.
+        """
+        operations = _operations(answer, invocation)
+        if not operations:
+            return False
+        name = invocation.webhook.name
+        if sent is None or attributes.obj is None:
+            text = f"admission webhook {go_quote(name)} attempted to modify the object, which is not supported for this operation"
+            raise errors.internal(text)
+        if answer.patch_type != "JSONPatch":
+            raise CallFailedError(name, f"unsupported patch type {go_quote(answer.patch_type)}")
+        try:
+            patched = json_patch.apply(sent, operations)
+        except StatusError as error:
+            raise errors.internal(error.message.removeprefix("the server rejected our request due to an error in our request: ")) from None
+        if identical(patched, sent):
+            return False
+        await self._take(patched, invocation, attributes)
+        return True
+
+    async def _take(self, patched: Any, invocation: Invocation, attributes: Attributes) -> None:
+        """Make an object that a webhook changed the object of the write, in place, in the form of its kind."""
+        own, obj = attributes.resource, attributes.obj
+        assert obj is not None
+        if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+            raise errors.internal(f"admission webhook {go_quote(invocation.webhook.name)} made something else of the object")
+        patched = orjson.loads(orjson.dumps(patched))  # it shares parts with the object that was sent
+        if (paths := attributes.request.target.scale) is not None:
+            patched["metadata"].pop("resourceVersion", None)
+            apply_scale(patched, obj, paths)
+            return
+        received_form(patched)
+        if invocation.resource.key != own.key:
+            _conform(invocation.resource, patched, invocation.webhook.name)
+            patched = dict(await self._dispatch.objects.converted(patched, invocation.resource, own) or {})
+        if obj.get("kind") == own.kind:
+            _conform(own, patched, invocation.webhook.name)
+        for field in _FILLED_LATER:
+            if field in obj["metadata"]:
+                patched["metadata"][field] = obj["metadata"][field]
+        obj.clear()
+        obj.update(patched)
+
+
+def _encoded(obj: dict[str, Any] | None) -> bytes:
+    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+
+
+def _conform(resource: ServedResource, obj: dict[str, Any], webhook: str) -> None:
+    """See `conform`. What a client would get as 400 is 500 here, as the fault is the webhook's."""
+    try:
+        conform(resource, obj, f"webhook {webhook}")
+    except DecodingError as error:
+        raise errors.internal(error.problem) from None
+
+
+def _operations(answer: Answer, invocation: Invocation) -> Any:
+    """The operations of a patch; nothing where there are none.
+
+    Raises:
+        CallFailedError: they are not JSON, or not a list.
+    """
+    if not answer.patch:
+        return None
+    try:
+        operations = decode_json(answer.patch)
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if isinstance(operations, list) and all(isinstance(one, dict) for one in operations):
+            return operations
+        kind = "object" if isinstance(operations, dict) else type(operations).__name__
+        reason = f"json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
+    raise CallFailedError(invocation.webhook.name, f"received undecodable patch in webhook response: {reason}")
