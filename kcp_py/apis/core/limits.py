@@ -106,8 +106,8 @@ class ResourceQuotaStrategy(Strategy):
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         problems = self.validate(obj)
-        scopes = (obj.get("spec") or {}).get("scopes") or []
-        if set(scopes) != set((old.get("spec") or {}).get("scopes") or []):
+        scopes = (obj.get("spec") or {}).get("scopes") or None
+        if set(scopes or ()) != set((old.get("spec") or {}).get("scopes") or ()):
             problems.append(invalid("spec.scopes", scopes, "field is immutable"))
         return problems
 
@@ -256,7 +256,7 @@ def _scope_selector_problems(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 _EXISTS_ONLY: Final = (
-    "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
@@ -286,6 +286,8 @@ def _scope_fits(scope: str, name: str) -> bool:
         return True
     if scope in _COMPUTE_SCOPES or scope == "CrossNamespacePodAffinity":
         return name == "pods" or name in _COMPUTE_RESOURCES
+    if scope == "VolumeAttributesClass":
+        return name in {"persistentvolumeclaims", "requests.storage"}
     return name == "pods" if scope == "BestEffort" else True
 
 

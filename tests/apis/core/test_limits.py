@@ -98,7 +98,7 @@ def test_scopes_are_fixed():
     old = quota(hard={"pods": "1"}, scopes=["Terminating", "NotBestEffort"])
     assert ResourceQuotaStrategy().validate_update(quota(hard={"pods": "1"}, scopes=["NotBestEffort", "Terminating"]), old) == []
     assert texts(ResourceQuotaStrategy().validate_update(quota(hard={"pods": "1"}), old)) == [
-        "spec.scopes: Invalid value: []: field is immutable"
+        "spec.scopes: Invalid value: null: field is immutable"
     ]
 
 

@@ -50,6 +50,13 @@ async def test_the_last_unit_is_given_once(charged):
     assert await charged.used() == {"count/configmaps": "1"}
 
 
+async def test_a_full_quota_refuses_names_that_exist(charged):
+    """As upstream, where the quota is asked before the store."""
+    await charged.quota(hard={"count/configmaps": "1"})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("b"))
+    assert await refusal(charged, "b") == EXCEEDED
+
+
 async def test_many_writers_race_for_the_last_unit(charged):
     """Exactly one of 64 gets it."""
     await charged.quota(hard={"configmaps": "3"})

@@ -65,6 +65,25 @@ def test_only_the_names_that_are_exceeded_are_told():
     assert "requested: cpu=600m, used: cpu=1, limited: cpu=1500m" in refused(one, pod("400m"), pod("1"))
 
 
+def test_texts_of_kube_apiserver():
+    """Recorded from kube-apiserver 1.37.2, with this status."""
+    hard = {"count/configmaps": "1", "pods": "5", "cpu": "1500m", "requests.cpu": "2", "limits.memory": "1Gi"}
+    one = quota(hard, {"count/configmaps": "1", "pods": "0", "cpu": "1", "requests.cpu": "1", "limits.memory": "0"})
+    assert refused(one, None, {}, GroupResource("", "configmaps")) == (
+        'configmaps "x" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=1, limited: '
+        "count/configmaps=1"
+    )
+    silent, asking = {"name": "c"}, {"name": "a", "resources": {"requests": {"cpu": "1"}}}
+    assert refused(one, None, {"metadata": METADATA, "spec": {"containers": [silent, asking]}}) == (
+        'pods "x" is forbidden: failed quota: q: must specify cpu for: c; limits.memory for: a,c; requests.cpu for: c'
+    )
+    large = {"name": "c", "resources": {"requests": {"cpu": "1100m"}, "limits": {"memory": "2Gi", "cpu": "1100m"}}}
+    assert refused(one, None, {"metadata": METADATA, "spec": {"containers": [large]}}) == (
+        'pods "x" is forbidden: exceeded quota: q, requested: cpu=1100m,limits.memory=2Gi,requests.cpu=1100m, '
+        "used: cpu=1,limits.memory=0,requests.cpu=1, limited: cpu=1500m,limits.memory=1Gi,requests.cpu=2"
+    )
+
+
 def test_what_exceeds_a_quota_may_shrink():
     """A limit below the usage refuses what adds to it, and nothing else."""
     one = quota({"cpu": "1"}, {"cpu": "5"})
