@@ -23,6 +23,7 @@ _COUNTS: Final = (
     "maxFailedIndexes",
 )  # fmt: skip
 _ANY_ZONE: Final = "Europe/Berlin"
+_LONGEST_ZONE: Final = 100
 _MAX_INDEXED: Final = 100_000
 _MANY: Final = 100_000
 _MAX_OF_MANY: Final = 10_000
@@ -201,11 +202,13 @@ def _exit_codes(codes: Object, path: str, known: set[str]) -> Problems:
         yield invalid(f"{path}.values", values, "at least one value is required")
     elif len(values) > 255:
         yield too_many(f"{path}.values", len(values), 255)
+    seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             yield invalid(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
-        if value in values[:index]:
+        if value in seen:
             yield duplicate(f"{path}.values[{index}]", value)
+        seen.add(value)
     if values != sorted(values):
         yield invalid(f"{path}.values", values, "must be ordered")
 
@@ -270,7 +273,7 @@ def _time_zone(zone: str | None, before: str | None) -> Problems:
         yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
     elif zone.lower() == "local":
         yield invalid("spec.timeZone", zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
-    elif not _is_known(zone):
+    elif len(zone) > _LONGEST_ZONE or not _is_known(zone):
         yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, Printed, invalid, not_supported, required
@@ -18,6 +19,8 @@ from kcp_py.golang.json import go_json
 Object = Mapping[str, Any]
 Problems = Iterator[FieldError]
 
+_SHORT: Final = 32
+"""Characters of a quantity that is worth remembering."""
 IMMUTABLE: Final = "field is immutable"
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 NOT_POSITIVE: Final = "must be greater than zero"
@@ -170,4 +173,12 @@ def file_mode(value: int | None, path: str) -> Problems:
 
 def amount(value: Any) -> Quantity:
     """A quantity that was decoded before."""
+    if isinstance(value, str) and len(value) <= _SHORT:
+        return _parsed(value)
     return parse_quantity(value if isinstance(value, int | float | str) else "0")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Quantity:
+    """Most quantities are a few texts, such as `100m`. Keys have a bound, because clients choose them."""
+    return parse_quantity(text)

@@ -18,6 +18,7 @@ _BY_CLAIM: Final = ("persistentVolumeClaim", "ephemeral")
 def mounts(container: Object, volumes: Mapping[str, Object], path: str) -> Problems:
     """`volumeMounts` of a container. `volumes` are the valid volumes of the pod by name."""
     devices = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices") or ()}
+    taken = set(devices.values())
     seen: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         here, volume, target = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
@@ -32,7 +33,7 @@ def mounts(container: Object, volumes: Mapping[str, Object], path: str) -> Probl
         seen.add(target)
         if volume in devices:
             yield invalid(f"{here}.name", volume, "must not already exist in volumeDevices")
-        if target in devices.values():
+        if target in taken:
             yield invalid(f"{here}.mountPath", target, "must not already exist as a path in volumeDevices")
         yield from _subpaths(mount, here, path)
         yield from _propagation(mount, container, path)
@@ -77,6 +78,7 @@ def _recursive(mount: Object, path: str) -> Problems:
 def devices(container: Object, volumes: Mapping[str, Object], path: str) -> Problems:
     """`volumeDevices` of a container."""
     mounted = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts") or ()}
+    taken = set(mounted.values())
     names: set[str] = set()
     targets: set[str] = set()
     for index, device in enumerate(container.get("volumeDevices") or ()):
@@ -101,7 +103,7 @@ def devices(container: Object, volumes: Mapping[str, Object], path: str) -> Prob
             targets.add(target)
         if volume in mounted:
             yield invalid(f"{here}.name", volume, "must not already exist in volumeMounts")
-        if target in mounted.values():
+        if target in taken:
             yield invalid(f"{here}.devicePath", target, "must not already exist as a path in volumeMounts")
         if volume:
             names.add(volume)

@@ -102,6 +102,7 @@ def _huge_pages(resource: str, text: str, path: str) -> Problems:
 
 def _claims(value: Object, path: str, known: Collection[str]) -> Problems:
     seen: set[str] = set()
+    requested: set[str] = set()
     for index, claim in enumerate(value.get("claims") or ()):
         here, wanted, request = f"{path}[{index}]", claim.get("name", ""), claim.get("request", "")
         if not wanted:
@@ -115,11 +116,11 @@ def _claims(value: Object, path: str, known: Collection[str]) -> Problems:
                 yield from label(request, f"{here}.request")
             if key in seen:
                 yield duplicate(here, key)
-            elif not request:
-                for other in seen:
-                    if other.startswith(f"{wanted}/"):
-                        yield duplicate(here, wanted)
+            elif not request and wanted in requested:
+                yield duplicate(here, wanted)
             seen.add(key)
+            if request:
+                requested.add(wanted)
         if wanted not in known:
             detail = "must be one of the names in pod.spec.resourceClaims"
             detail += f": {', '.join(sorted(known))}" if known else " which is empty"

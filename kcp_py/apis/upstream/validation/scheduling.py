@@ -6,7 +6,8 @@ Source: kubernetes `pkg/apis/core/validation`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from kcp_py.apimachinery.fielderrors import duplicate, forbidden, invalid, not_supported, required
@@ -95,15 +96,17 @@ def _toleration_value(operator: str, value: str, path: str) -> Problems:
 def spread_constraints(values: Sequence[Object] | None, path: str) -> Problems:
     """How pods are spread over a topology."""
     pairs = [(value.get("topologyKey", ""), value.get("whenUnsatisfiable", "")) for value in values or ()]
+    later = Counter(pairs)
     for index, constraint in enumerate(values or ()):
         here = f"{path}[{index}]"
         key, action = pairs[index]
+        later[key, action] -= 1
         if constraint.get("maxSkew", 0) <= 0:
             yield invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), NOT_POSITIVE)
         if not key:
             yield required(f"{here}.topologyKey", "can not be empty")
         yield from one_of(action, f"{here}.whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), needed=False)
-        if pairs[index] in pairs[index + 1 :]:
+        if later[key, action]:
             yield duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         domains = constraint.get("minDomains")
         if domains is not None:
@@ -132,15 +135,15 @@ def scheduling_gates(values: Sequence[Object] | None, path: str) -> Problems:
 
 def only_added_tolerations(new: Sequence[Object], old: Sequence[Object], path: str) -> Problems:
     """An update may add tolerations and change the seconds of others."""
-    kept = [_without_seconds(value) for value in new]
+    kept = {_without_seconds(value) for value in new}
     if any(_without_seconds(value) not in kept for value in old):
         yield forbidden(path, "existing toleration can not be modified except its tolerationSeconds")
         return
     yield from tolerations(new, path)
 
 
-def _without_seconds(toleration: Object) -> Object:
-    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+def _without_seconds(toleration: Object) -> Hashable:
+    return tuple(toleration.get(member, "") for member in ("key", "operator", "value", "effect"))
 
 
 def only_removed_gates(new: Sequence[Object], old: Sequence[Object], path: str) -> Problems:

@@ -102,8 +102,9 @@ def match_label_keys(holder: Object, path: str) -> Problems:
             if key in positions and key in seen:
                 yield invalid(f"{path}[{positions[key]}]", key, "exists in both matchLabelKeys and labelSelector")
             seen.add(key)
+    excluded = frozenset(others)
     for index, key in enumerate(keys):
-        if key in others:
+        if key in excluded:
             yield invalid(f"{path}.matchLabelKeys[{index}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 

@@ -127,11 +127,13 @@ def _cluster_addresses(spec: Object) -> Problems:
         yield invalid(path, addresses, "first value must match `clusterIP`")
     elif addresses and not first:
         yield invalid(path, addresses, "must be empty when `clusterIP` is not specified")
+    seen: set[str] = set()
     for index, family in enumerate(families):
         if family not in _FAMILIES:
             yield not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES)
-        if family in families[:index]:
+        if family in seen:
             yield duplicate(f"spec.ipFamilies[{index}]", family)
+        seen.add(family)
     if "ipFamilyPolicy" in spec:
         yield from one_of(spec["ipFamilyPolicy"], "spec.ipFamilyPolicy", _FAMILY_POLICIES, needed=False)
     bad = False

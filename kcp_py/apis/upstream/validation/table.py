@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.upstream.validation import batch, pods, services, workloads
 from kcp_py.apis.upstream.validation.fields import Object, Problems
@@ -22,10 +24,15 @@ class Validation(NamedTuple):
     def problems(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
         """The problems of an object that is to be stored. Those of a specification that an update does not change are not looked for."""
         if old is None:
-            return list(self.create(obj))
+            return _first(self.create(obj))
         if self.update is not None:
-            return list(self.update(obj, old))
-        return list(self.create(obj)) if _content(obj) != _content(old) else []
+            return _first(self.update(obj, old))
+        return _first(self.create(obj)) if _content(obj) != _content(old) else []
+
+
+def _first(problems: Problems) -> list[FieldError]:
+    """As many problems as are reported, and one more. The others are not looked for."""
+    return list(islice(problems, MAX_CAUSES + 1))
 
 
 def _content(obj: dict[str, Any]) -> dict[str, Any]:
