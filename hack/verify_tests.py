@@ -59,7 +59,19 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("mutating", "admission/policy/test_mutatingplugin", "results of mutations are compared in answers"),
         Row("compiled", "admission/policy/test_validatingplugin", "the first request compiles a policy, changed ones are compiled again"),
     ],
-    "admission": [Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers")],
+    "admission": [
+        Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers"),
+        Row(
+            "denyserviceexternalips persistentvolumeclaimresize",
+            "admission/test_defaultclasses",
+            "claims, ingresses and services, recorded from kube-apiserver",
+        ),
+        Row(
+            "alwayspullimages defaulttolerationseconds priority runtimeclass serviceaccount taintnodesbycondition",
+            "admission/test_pods",
+            "pods and nodes as the plugins leave them together, recorded from kube-apiserver",
+        ),
+    ],
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
     "apimachinery/meta": [
@@ -113,6 +125,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "apis/upstream/test_columns",
             "one table of the columns of all kinds",
         ),
+        Row("priorityclasses", "admission/test_pods", "listed, and used by pods"),
         Row("provider", "apis/upstream/test_resources", "provides the resources that are looked at"),
     ],
     "authz/grants": [

@@ -88,12 +88,7 @@ _NOT_YET: Final = "it is not supported yet"
 ABSENT: Final[Mapping[str, str]] = {
     "AlwaysAdmit": "it has no effect in kube-apiserver either",
     "AlwaysDeny": "it would refuse the writes that the server itself needs",
-    "AlwaysPullImages": _NOT_YET,
     "ClusterTrustBundleAttest": "ClusterTrustBundles are not served",
-    "DefaultIngressClass": _NOT_YET,
-    "DefaultStorageClass": _NOT_YET,
-    "DefaultTolerationSeconds": _NOT_YET,
-    "DenyServiceExternalIPs": _NOT_YET,
     "EventRateLimit": _NOT_YET,
     "ExtendedResourceToleration": _NODES,
     "ImagePolicyWebhook": "images are run by nodes, and " + _NODES,
@@ -103,18 +98,13 @@ ABSENT: Final[Mapping[str, str]] = {
     "NodeDeclaredFeatureValidator": _NODES,
     "NodeRestriction": "it restricts the kubelets of nodes, and " + _NODES,
     "OwnerReferencesPermissionEnforcement": _NOT_YET,
-    "PersistentVolumeClaimResize": _NOT_YET,
     "PodGroupProtection": "PodGroups are not served",
     "PodNodeSelector": "pods are not scheduled",
     "PodResizeValidator": "pods are not resized, as " + _NODES,
     "PodSecurity": _NOT_YET,
     "PodTolerationRestriction": "pods are not scheduled",
     "PodTopologyLabels": "pods are not bound to nodes",
-    "Priority": _NOT_YET,
-    "RuntimeClass": _NOT_YET,
-    "ServiceAccount": _NOT_YET,
     "StorageObjectInUseProtection": _NOT_YET,
-    "TaintNodesByCondition": _NOT_YET,
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""
 

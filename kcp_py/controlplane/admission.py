@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from kcp_py.admission import (
     CertificateSubjectRestriction,
@@ -13,9 +15,21 @@ from kcp_py.admission import (
     ResourceQuota,
     TokenSecrets,
 )
+from kcp_py.admission.alwayspullimages import AlwaysPullImages
 from kcp_py.admission.clusterobjects import ClusterObjects, Parse, V
+from kcp_py.admission.defaultclasses import (
+    INGRESS_CLASSES,
+    STORAGE_CLASSES,
+    DefaultIngressClass,
+    DefaultStorageClass,
+    parse_ingress_class,
+    parse_storage_class,
+)
+from kcp_py.admission.defaulttolerationseconds import DefaultTolerationSeconds
+from kcp_py.admission.denyserviceexternalips import DenyServiceExternalIPs
 from kcp_py.admission.limitranger import LIMIT_RANGES, LimitRanger, parse_limits
 from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
+from kcp_py.admission.persistentvolumeclaimresize import PersistentVolumeClaimResize, parse_expansion
 from kcp_py.admission.policy.definitions import parse_binding, parse_policy
 from kcp_py.admission.policy.engine import PolicyEngine
 from kcp_py.admission.policy.hooks import ClusterHooks
@@ -23,6 +37,10 @@ from kcp_py.admission.policy.mutatingplugin import MutatingAdmissionPolicy
 from kcp_py.admission.policy.objects import PolicyObjects
 from kcp_py.admission.policy.parameteraccess import PolicyParameterAccess
 from kcp_py.admission.policy.validatingplugin import ValidatingAdmissionPolicy
+from kcp_py.admission.priority import Priority, parse_priority_class
+from kcp_py.admission.runtimeclass import RUNTIME_CLASSES, RuntimeClass, parse_runtime_class
+from kcp_py.admission.serviceaccount import ServiceAccount
+from kcp_py.admission.taintnodesbycondition import TaintNodesByCondition
 from kcp_py.admission.tokensecrets import Sign
 from kcp_py.admission.webhook.calls import WebhookCalls
 from kcp_py.admission.webhook.definitions import parse_configuration
@@ -38,6 +56,7 @@ from kcp_py.apis.admissionregistration.install import (
     VALIDATING_POLICIES,
     VALIDATING_WEBHOOKS,
 )
+from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
@@ -46,8 +65,10 @@ from kcp_py.egress import Caller
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
 from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.read import find
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
 
@@ -66,6 +87,13 @@ class AdmissionParts(NamedTuple):
     quotas: QuotaLedger
     webhooks: Caller
     """Calls the webhooks of tenants."""
+
+    async def find_account(self, cluster_state: ClusterState, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """A ServiceAccount, stored or by default: see `admission.serviceaccount.FindAccount`."""
+        served = self.tables.builtin("", "v1", "serviceaccounts")
+        assert served is not None, "every cluster serves accounts"
+        item = await find(self.access, cluster_state, served, namespace, name)
+        return None if item is None else orjson.loads(item.value)
 
     def objects(self, resource: GroupResource, parse: Parse[V], *, namespaced: bool = False) -> ClusterObjects[V]:
         """What the objects of a resource say to a plugin."""
@@ -110,18 +138,28 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
     authorizer = parts.authorizer
     calls = WebhookCalls(parts.webhooks)
     return {
+        "AlwaysPullImages": AlwaysPullImages,
         "CertificateApproval": lambda: CertificateApproval(authorizer),
         "CertificateSigning": lambda: CertificateSigning(authorizer),
         "CertificateSubjectRestriction": CertificateSubjectRestriction,
         "ClusterAccessGrantEscalation": ClusterAccessGrantEscalation,
+        "DefaultIngressClass": lambda: DefaultIngressClass(parts.objects(INGRESS_CLASSES, parse_ingress_class)),
+        "DefaultStorageClass": lambda: DefaultStorageClass(parts.objects(STORAGE_CLASSES, parse_storage_class)),
+        "DefaultTolerationSeconds": DefaultTolerationSeconds,
+        "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(_policies(parts, MUTATING_POLICIES, MUTATING_BINDINGS)),
         "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(_webhooks(parts, calls, MUTATING_WEBHOOKS)),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "PolicyParameterAccess": lambda: PolicyParameterAccess(PolicyObjects(parts.access, parts.tables), authorizer),
+        "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(parts.objects(STORAGE_CLASSES, parse_expansion)),
+        "Priority": lambda: Priority(parts.objects(PRIORITY_CLASSES, parse_priority_class)),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
+        "RuntimeClass": lambda: RuntimeClass(parts.objects(RUNTIME_CLASSES, parse_runtime_class)),
+        "ServiceAccount": lambda: ServiceAccount(parts.find_account),
+        "TaintNodesByCondition": TaintNodesByCondition,
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_policies(parts, VALIDATING_POLICIES, VALIDATING_BINDINGS)),
         "ValidatingAdmissionWebhook": lambda: ValidatingAdmissionWebhook(_webhooks(parts, calls, VALIDATING_WEBHOOKS)),

@@ -16,6 +16,7 @@ from kcp_py.apis.core.namespaceobjects import root_ca_config_map
 from kcp_py.apis.jwt.resource import cluster_authentication
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
+from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
@@ -85,7 +86,10 @@ def build_catalog(
     """
     root = options.etcd_prefix
     crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
-    defaults = kubernetes_service(options.external_url(options.secure_port))
+    defaults = {
+        **kubernetes_service(options.external_url(options.secure_port)),
+        PRIORITY_CLASSES: system_priority_classes,
+    }
     context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")
     upstream: tuple[ServedResource, ...] = ()
     if options.builtin_kinds:

@@ -245,7 +245,10 @@ class AdmissionChain:
 
     def changes(self, operation: Operation, cluster: Name, resource: GroupResource) -> bool:
         """Whether any plugin may change the objects of an operation on a resource of a cluster."""
-        return any(not plugin.ignores(cluster, resource) for plugin in self._mutating[operation].of(resource))
+        for plugin in self._mutating[operation].of(resource):  # noqa: SIM110 - a generator takes half a microsecond
+            if not plugin.ignores(cluster, resource):
+                return True
+        return False
 
     async def mutate(self, attributes: Attributes, *, own_kind: bool = True) -> None:
         """Let each plugin change the object.

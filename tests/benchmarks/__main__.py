@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.benchmarks.abuse import ABUSE_ROWS
+from tests.benchmarks.admission import ADMISSION_ROWS
 from tests.benchmarks.checksums import CHECKSUM_ROWS
 from tests.benchmarks.clusters import CLUSTER_ROWS
 from tests.benchmarks.crds import CRD_ROWS
@@ -43,6 +44,7 @@ ROWS = {
     **TOKEN_ROWS,
     **GRANT_ROWS,
     **QUOTA_ROWS,
+    **ADMISSION_ROWS,
 }
 
 

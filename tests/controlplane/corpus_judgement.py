@@ -56,8 +56,8 @@ def body(path: str) -> bytes:
 
 @asynccontextmanager
 async def control_plane(folder: Path) -> AsyncIterator[Api]:
-    """A fresh control plane in memory, and its administrator."""
-    async with ControlPlane(options(folder)) as running:
+    """A fresh control plane in memory, and its administrator. Owners of objects are not there: nothing is collected in the meantime."""
+    async with ControlPlane(options(folder, controllers=("*", "-garbage-collector-controller"))) as running:
         transport = httpx.ASGITransport(running.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
             yield Api(client, running)

@@ -486,7 +486,7 @@ async def test_a_plugin_without_rules_for_a_cluster_is_not_called(tmp_path: Path
     """Neither in creates, nor in updates and deletions, whose objects need not be copied for it."""
     selective = Selective("a")
     async with api_with(tmp_path, selective) as api:
-        chain = api.control_plane.backend.access.admission
+        chain = AdmissionChain((selective,))
         assert chain.changes("UPDATE", CLUSTER, CONFIG_MAPS)
         # A write shows that the cluster has no webhooks.
         await api.ok("POST", MAPS.replace("/a/", "/b/"), config_map("first"))

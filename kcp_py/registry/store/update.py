@@ -112,8 +112,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         # The new object shares parts with the stored one, which plugins must not change.
         new = await offload(deepcopy, new) if size > Inline.TRANSFORM else deepcopy(new)
     attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted, revision=item.mod_revision)
-    await mutate(access.admission, attributes)
     if mutated:
+        await mutate(access.admission, attributes)
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
         if size > Inline.TRANSFORM:
             new = await offload(view.prepared, new, old, resource)

@@ -133,6 +133,7 @@ async def test_what_upstream_takes_twice_is_taken_twice(api: Api):
 async def test_defaults(api: Api):
     """A read shows what a real server would have filled in, so that applying twice changes nothing."""
     await installed(api, "pods", "services")
+    await api.ok("POST", PODS.replace("pods", "serviceaccounts"), {"metadata": {"name": "me"}})
     created = await api.ok("POST", PODS, pod(volumes=[{"name": "v"}], serviceAccountName="me"))
     spec = created["spec"]
     assert (spec["restartPolicy"], spec["dnsPolicy"], spec["enableServiceLinks"]) == ("Always", "ClusterFirst", True)
@@ -163,7 +164,7 @@ async def test_answers_are_those_of_the_kind(api: Api):
     await api.ok("POST", PODS, pod(nodeName="n1"))
     listed = await api.ok("GET", PODS)
     assert "kind" not in listed["items"][0]
-    await api.ok("PUT", f"{PODS}/one", pod(nodeName="n1"))
+    await api.ok("PUT", f"{PODS}/one", pod(nodeName="n1", serviceAccountName="default"))
     assert [item["metadata"]["name"] for item in (await api.ok("GET", f"{PODS}?fieldSelector=spec.nodeName=n1"))["items"]] == ["one"]
     assert (await api.ok("GET", f"{PODS}?fieldSelector=spec.nodeName=n2"))["items"] == []
     assert len((await api.ok("GET", f"{PODS}?fieldSelector=spec.hostNetwork=false,status.phase=Pending"))["items"]) == 1
