@@ -104,7 +104,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "PodSecurity": _NOT_YET,
     "PodTolerationRestriction": "pods are not scheduled",
     "PodTopologyLabels": "pods are not bound to nodes",
-    "StorageObjectInUseProtection": _NOT_YET,
+    "StorageObjectInUseProtection": "no controller would remove the finalizers that it adds to volumes and claims",
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""
 
