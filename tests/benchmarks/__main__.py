@@ -22,6 +22,7 @@ from tests.benchmarks.expressions import EXPRESSION_ROWS
 from tests.benchmarks.grants import GRANT_ROWS
 from tests.benchmarks.lists import LIST_ROWS
 from tests.benchmarks.permissions import PERMISSION_ROWS
+from tests.benchmarks.policies import POLICY_ROWS
 from tests.benchmarks.processes import LOAD_CORE
 from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
@@ -45,6 +46,7 @@ ROWS = {
     **GRANT_ROWS,
     **QUOTA_ROWS,
     **ADMISSION_ROWS,
+    **POLICY_ROWS,
 }
 
 

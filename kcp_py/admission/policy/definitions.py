@@ -23,7 +23,7 @@ _KEPT_SELECTIONS: Final = 1000
 class Definition:
     """A policy. Equal policies of all clusters are one object, and its expressions are compiled when a request first matches."""
 
-    __slots__ = ("__weakref__", "digest", "ignores_failures", "matching", "name", "param_kind", "reinvoked", "spec")
+    __slots__ = ("__weakref__", "digest", "ignores_failures", "matching", "name", "param_kind", "reinvoked", "shows_namespace", "spec")
 
     def __init__(self, name: str, spec: bytes, digest: bytes) -> None:
         """Parse a policy with a valid `spec`, as JSON."""
@@ -33,6 +33,8 @@ class Definition:
         self.digest = digest
         self.matching = parse_matching(fields.get("matchConstraints"))
         self.ignores_failures = fields.get("failurePolicy") == "Ignore"
+        self.shows_namespace = b"namespaceObject" in spec
+        """Whether an expression may use the namespace, which has to be read for that."""
         self.reinvoked = fields.get("reinvocationPolicy") == "IfNeeded"
         kind = fields.get("paramKind")
         self.param_kind = None if kind is None else kind_of(kind)

@@ -9,10 +9,10 @@ import copy
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kcp_py.admission.policy.definitions import Binding, Hook
+from kcp_py.admission.policy.definitions import Binding, Definition, Hook
 from kcp_py.admission.policy.evaluation import Allowance, TooLargeError
 from kcp_py.admission.policy.hooks import ClusterHooks
-from kcp_py.admission.policy.matching import Asked, Matching, labels_of
+from kcp_py.admission.policy.matching import EVERY_REQUEST, Asked, Matching, labels_of
 from kcp_py.admission.policy.objects import ConfigurationError, PolicyObjects
 from kcp_py.admission.policy.permissions import Permissions, RequestAuthorizer, UndecidedError
 from kcp_py.admission.policy.request import namespace_value, own_kind, request_value
@@ -65,6 +65,7 @@ class Write:
         self._allowance = Allowance(Inline.EXPRESSION_COST)
         self._namespace: Mapping[str, Any] | None = None
         self._has_namespace = False
+        self._is_namespace = attributes.resource.group_resource == _NAMESPACES
         self._values: dict[GroupVersionResource, dict[str, Any]] = {}
         self._asked = Asked(attributes.operation, attributes.resource.key, attributes.subresource, attributes.namespace, attributes.name)
 
@@ -84,7 +85,7 @@ class Write:
             yield Bound(resource, None, error=f"failed to find resource referenced by paramKind: '{name}'")
             return
         for binding in hook.bindings:
-            if await self.selected(binding.matching) is None:
+            if binding.matching is not EVERY_REQUEST and await self.selected(binding.matching) is None:
                 continue
             try:
                 params = await self._objects.parameters(state, kind, binding.parameters, attributes.namespace)
@@ -103,8 +104,12 @@ class Write:
         resource, state = attributes.resource, attributes.request.target.cluster_state
         if not matching.selects_objects(attributes.obj, attributes.old):
             return None
-        equivalents = [] if matching.is_exact else await self._objects.equivalents(state, resource)
-        key = matching.resource_of(self._asked, [one.key for one in equivalents])
+        equivalents: Sequence[ServedResource] = ()
+        key = None if matching.excluded else matching.resource_of(self._asked, ())
+        if key is None:
+            # Rules for other versions and groups of the resource, which few policies need.
+            equivalents = () if matching.is_exact else await self._objects.equivalents(state, resource)
+            key = matching.resource_of(self._asked, [one.key for one in equivalents])
         if key is None or not await self._is_in_namespace(matching):
             return None
         return next((one for one in equivalents if one.key == key), resource)
@@ -113,7 +118,7 @@ class Write:
         attributes = self.attributes
         if matching.namespaces.empty or not attributes.namespace:
             return True
-        own = attributes.resource.group_resource == _NAMESPACES and not attributes.subresource
+        own = self._is_namespace and not attributes.subresource
         if own and attributes.operation in {"CREATE", "UPDATE"}:
             return matching.namespaces.matches(labels_of(attributes.obj or {}))
         return matching.namespaces.matches(labels_of(await self._its_namespace() or {}))
@@ -125,8 +130,8 @@ class Write:
             self._has_namespace = True
         return self._namespace
 
-    async def values(self, resource: ServedResource) -> dict[str, Any]:
-        """The variables of the environment but `params`, with the objects in the form of a resource.
+    async def values(self, definition: Definition, resource: ServedResource) -> dict[str, Any]:
+        """The variables of the environment of a policy but `params`, with the objects in the form of a resource.
 
         Raises:
             StatusError: objects cannot be converted to the version that the policy selected.
@@ -134,6 +139,8 @@ class Write:
         found = self._values.get(resource.key)
         if found is None:
             found = self._values[resource.key] = await self._made(resource)
+        if definition.shows_namespace and not self._is_namespace and self.attributes.namespace:
+            return {**found, "namespaceObject": namespace_value(await self._its_namespace())}
         return found
 
     async def replace(self, obj: dict[str, Any], resource: ServedResource, plugin: str) -> None:
@@ -160,14 +167,12 @@ class Write:
     async def _made(self, resource: ServedResource) -> dict[str, Any]:
         attributes = self.attributes
         own = attributes.resource
-        is_namespace = own.group_resource == _NAMESPACES
-        namespace = None if is_namespace or not attributes.namespace else await self._its_namespace()
         kind = own_kind(attributes) if resource.key == own.key else resource.group_version_kind
         return {
             "object": await self._objects.converted(attributes.obj, own, resource),
             "oldObject": await self._objects.converted(attributes.old, own, resource),
             "request": request_value(attributes, kind, resource.key),
-            "namespaceObject": namespace_value(namespace),
+            "namespaceObject": None,
             **self.permissions.values(),
         }
 

@@ -16,6 +16,8 @@ from kcp_py.cel.limits import MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 INVALID: Final = "Invalid"
+_NO_AUTHORIZER: Final = {"authorizer": None, "authorizer.requestResource": None}
+"""Messages and audit annotations do not ask for permissions."""
 
 
 class Decision(NamedTuple):
@@ -134,9 +136,9 @@ class ValidatingPolicy:
         except OutOfBudgetError as error:
             return self._failed(str(error))
         decisions = self._decisions(results, values, evaluation.left, allowance)
-        annotating = Evaluation(
-            {**values, "authorizer": None, "authorizer.requestResource": None}, self._variables, OBJECT_BUDGET, allowance=allowance
-        )
+        if not self._annotations:
+            return Verdict(decisions)
+        annotating = Evaluation({**values, **_NO_AUTHORIZER}, self._variables, OBJECT_BUDGET, allowance=allowance)
         try:
             annotations = [(key, annotating.evaluate(expression)) for key, expression in self._annotations]
         except OutOfBudgetError as error:
@@ -153,9 +155,7 @@ class ValidatingPolicy:
         problem = ""
         # Messages are for failures alone, which are rare.
         if any(result.error or result.value is not True for result in results):
-            telling = Evaluation(
-                {**values, "authorizer": None, "authorizer.requestResource": None}, self._variables, budget, allowance=allowance
-            )
+            telling = Evaluation({**values, **_NO_AUTHORIZER}, self._variables, budget, allowance=allowance)
             try:
                 messages.extend(one.message_expression and telling.evaluate(one.message_expression) for one in self._validations)
             except OutOfBudgetError as error:
