@@ -130,8 +130,12 @@ class Write:
             self._has_namespace = True
         return self._namespace
 
-    async def values(self, definition: Definition, resource: ServedResource) -> dict[str, Any]:
-        """The variables of the environment of a policy but `params`, with the objects in the form of a resource.
+    async def values(self, resource: ServedResource, definition: Definition | None = None) -> dict[str, Any]:
+        """The variables of the environment but `params`.
+
+        Args:
+            resource: in whose form the objects are.
+            definition: the policy that is evaluated, if it is one: conditions of webhooks do not see the namespace.
 
         Raises:
             StatusError: objects cannot be converted to the version that the policy selected.
@@ -139,7 +143,7 @@ class Write:
         found = self._values.get(resource.key)
         if found is None:
             found = self._values[resource.key] = await self._made(resource)
-        if definition.shows_namespace and not self._is_namespace and self.attributes.namespace:
+        if definition is not None and definition.shows_namespace and not self._is_namespace and self.attributes.namespace:
             return {**found, "namespaceObject": namespace_value(await self._its_namespace())}
         return found
 

@@ -111,7 +111,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         policy = await self._compiled.get(definition)
         from kcp_py.admission.policy.mutating import MutationError  # noqa: PLC0415 - imported by then
 
-        values = {**await write.values(definition, invocation.resource), "params": invocation.param}
+        values = {**await write.values(invocation.resource, definition), "params": invocation.param}
         matches, problem = await write.evaluated(lambda allowance: policy.match(values, allowance))
         if problem:
             failures.append(_Failure(definition, invocation.binding, problem, "Invalid"))
@@ -135,7 +135,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         from kcp_py.admission.policy.mutating import merged, patched  # noqa: PLC0415 - imported by then
 
         resource = invocation.resource
-        values = {**await write.values(invocation.definition, resource), "params": invocation.param}
+        values = {**await write.values(resource, invocation.definition), "params": invocation.param}
 
         def evaluate(allowance: Allowance | None) -> Any:
             return policy.evaluate(mutation, values, allowance)

@@ -129,7 +129,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
                 outcome.misconfigured(definition, bound.binding, bound.error)
                 continue
             assert bound.binding is not None
-            values = await write.values(definition, bound.resource) if bound.params else {}
+            values = await write.values(bound.resource, definition) if bound.params else {}
             for verdict in await self._verdicts(definition, write, values, bound.params):
                 outcome.add(hook, bound.binding, verdict, warnings=attributes.warnings, annotations=annotations)
         for key, found in annotations.items():
