@@ -24,10 +24,12 @@ from kcp_py.registry.admission import Attributes, conform
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import StorageError
+from kcp_py.tenancy import LOGICAL_CLUSTER
 
 GROUP: Final = "admissionregistration.k8s.io"
-_REVIEWS: Final = frozenset(
-    {GroupResource("authentication.k8s.io", review) for review in ("selfsubjectreviews", "tokenreviews")}
+_EXEMPT: Final = frozenset(
+    {LOGICAL_CLUSTER.group_resource}
+    | {GroupResource("authentication.k8s.io", review) for review in ("selfsubjectreviews", "tokenreviews")}
     | {
         GroupResource("authorization.k8s.io", review)
         for review in ("localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews")
@@ -38,8 +40,12 @@ T = TypeVar("T")
 
 
 def is_exempt(resource: GroupResource) -> bool:
-    """Whether no policy sees a resource: policies and webhooks themselves, which must stay mendable, and reviews."""
-    return resource.group == GROUP or resource in _REVIEWS
+    """Whether no policy sees a resource.
+
+    Policies and webhooks must stay mendable, reviews change nothing, and with the LogicalCluster a tenant could keep his cluster from
+    being deleted.
+    """
+    return resource.group == GROUP or resource in _EXEMPT
 
 
 class Bound(NamedTuple):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.admission.policy.making import CLUSTER, CONFIG_MAPS, GROUP, binding, config_map, configure, policy, refused, rule
 from tests.server.handlers.conftest import Api
+from tests.server.handlers.widgets import gone
 
 pytestmark = pytest.mark.anyio
 
@@ -215,3 +216,14 @@ async def test_conditions_and_failure_policy(api: Api) -> None:
     await api.ok("POST", CONFIG_MAPS, config_map("x", z="n"))
     await refused(api, config_map("y", x="y", z="n"))
     await api.ok("POST", CONFIG_MAPS, config_map("y", x="y"))
+
+
+async def test_deletion_of_a_cluster(api: Api) -> None:
+    """A cluster whose policies deny every deletion can be deleted with its content."""
+    await api.ok("POST", CONFIG_MAPS, config_map())
+    everything = {**rule(group="*", version="*"), "resources": ["*/*"]}
+    await configure(api, policy("p", "false", rules=[everything]), binding())
+    await api.fails(422, "DELETE", f"{CONFIG_MAPS}/x")
+    cluster = f"{CLUSTER}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    await api.ok("DELETE", cluster)
+    await gone(api, cluster)
