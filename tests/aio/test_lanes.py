@@ -8,7 +8,6 @@ from contextlib import suppress
 import pytest
 
 from kcp_py.aio.lanes import Lanes
-from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +66,7 @@ async def test_the_places_of_all_lanes() -> None:
     work = Work("s", "t", "u")
     async with Lanes(work, per_lane=2, most=3) as lanes:
         fill(lanes, "s1", "s2", "s3", "t1", "t2", "u1", "a1")
-        await until_idle()
+        await lanes.begun()
         assert work.begun == ["s1", "t1", "u1"]
         assert not work.done
         work.gate.set()
@@ -77,14 +76,17 @@ async def test_the_places_of_all_lanes() -> None:
 async def test_the_end_cancels_work_that_waits() -> None:
     """A task that is cancelled within the context leaves no work behind."""
     work = Work("s")
+    begun = asyncio.Event()
 
     async def run() -> None:
         async with Lanes(work, per_lane=1) as lanes:
             fill(lanes, "s1", "s2", "a1")
+            await lanes.begun()
+            begun.set()
             await asyncio.Event().wait()
 
     task = asyncio.create_task(run())
-    await until_idle()
+    await begun.wait()
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
