@@ -8,6 +8,7 @@ import pytest
 
 from kcp_py.admission import ResourceQuota
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.controllers.content import delete_namespace_content
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.quota import QuotaLedger
@@ -211,6 +212,21 @@ async def test_a_cluster_without_quotas_is_forgotten(charged):
         await charged.client.create(TEAM, CONFIG_MAPS, config_map(name))
     assert await charged.storage.get(GUARD) is None
     assert charged.ledger.counts(TEAM, CONFIG_MAPS.group_resource) is charged.shared
+
+
+async def test_a_namespace_takes_its_quotas_along(charged):
+    """Its content is deleted in any order, and leaves nothing of the ledger."""
+    await charged.client.create(TEAM, NAMESPACES, namespace("game"))
+    await charged.quota(namespace="game", hard={"configmaps": "9"})
+    await charged.quota("other", namespace="game", hard={"count/resourcequotas": "9"})
+    for number in range(9):
+        await charged.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}", "game"))
+    uid = (await charged.client.get(TEAM, NAMESPACES, "", "game"))["metadata"]["uid"]
+    content = await delete_namespace_content(charged.registry.tap, TEAM, "game", uid=uid)
+    assert not content.resources
+    assert [key for key in await charged.registry.keys(TEAM) if "/game/" in key] == []
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    assert await charged.storage.get(GUARD) is None
 
 
 async def test_quotas_of_earlier_runs_count(charged):
