@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.conftest import Kubectl, ServerProcess
-from tests.egress.https import HttpsServer, Request, http, issue
+from tests.egress.https import HttpsServer, Request, Respond, http, issue
 from tests.server.handlers.converting import converting, webhook
 
 TIMEOUT = 60
@@ -21,9 +21,10 @@ TIMEOUT = 60
 class HookThread:
     """The webhook, in a thread of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, respond: Respond | None = None) -> None:
+        """The webhook answers as `respond` says, and converts widgets without one."""
         self._loop = asyncio.new_event_loop()
-        self.server = HttpsServer(issue(folder, "127.0.0.1"), webhook())
+        self.server = HttpsServer(issue(folder, "127.0.0.1"), respond or webhook())
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> HttpsServer:

@@ -29,6 +29,7 @@ from tests.benchmarks.requests import REQUEST_ROWS
 from tests.benchmarks.starting import START_ROWS
 from tests.benchmarks.tokens import TOKEN_ROWS
 from tests.benchmarks.watches import WATCH_ROWS
+from tests.benchmarks.webhooks import WEBHOOK_ROWS
 
 ROWS = {
     **REQUEST_ROWS,
@@ -47,6 +48,7 @@ ROWS = {
     **QUOTA_ROWS,
     **ADMISSION_ROWS,
     **POLICY_ROWS,
+    **WEBHOOK_ROWS,
 }
 
 
