@@ -54,7 +54,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "registry/quota": [Row("counting writes", "registry/quota/test_ledger", "parts of the ledger, seen in the usage after writes")],
     "admission/policy": [
-        Row("definitions engine hooks", "admission/policy/test_validatingplugin", "selection and changes of policies are seen in answers"),
+        Row("definitions hooks", "admission/policy/test_validatingplugin", "selection and changes of policies are seen in answers"),
         Row("matching permissions request", "admission/policy/test_validatingplugin", "selection and variables are seen in answers"),
         Row("mutating", "admission/policy/test_mutatingplugin", "results of mutations are compared in answers"),
         Row("compiled", "admission/policy/test_validatingplugin", "the first request compiles a policy, changed ones are compiled again"),

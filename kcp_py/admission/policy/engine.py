@@ -225,9 +225,12 @@ class PolicyEngine:
         Raises:
             StatusError: the store cannot be read.
         """
-        resource = attributes.resource
+        resource, state = attributes.resource, attributes.request.target.cluster_state
+        if attributes.operation == "CREATE" and not state.created_revision:
+            # The write creates the cluster. It is worked out again if another one has done so meanwhile.
+            return ()
         try:
-            found = await self._hooks.get(attributes.request.target.cluster_state.name)
+            found = await self._hooks.get(state.name)
         except StorageError as error:
             raise translate(error) from error
         return found.of(resource.group_resource, self.objects.other_groups(resource)) if found else ()
