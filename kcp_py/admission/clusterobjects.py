@@ -59,6 +59,11 @@ class ClusterObjects(Generic[V]):
         self._caches: dict[str, ClusterCache[Sequence[Found[V]]]] = {}
         for identity in ("", CUSTOM_RESOURCES):
             self._follow(fanout, resource_keys(root, *resource, namespaced=namespaced, identity=identity))
+        builtin = tables.builtin_resources.get(resource)
+        self.cached: Final[Callable[[Name], Sequence[Found[V]] | None]] = (
+            self._caches[builtin.keys.prefix].cached if builtin is not None else _not_cached
+        )
+        """The objects of a built-in resource in a cluster; None where they have to be read."""
 
     async def get(self, cluster: Name) -> Sequence[Found[V]]:
         """The objects of a cluster in the order of their keys.
@@ -71,11 +76,6 @@ class ClusterObjects(Generic[V]):
             return ()
         cache = self._caches[resource.keys.prefix]
         return cached if (cached := cache.cached(cluster)) is not None else await cache.get(cluster)
-
-    def cached(self, cluster: Name) -> Sequence[Found[V]] | None:
-        """The objects of a built-in resource in a cluster; None where they have to be read."""
-        resource = self._tables.builtin_resources.get(self._resource)
-        return None if resource is None else self._caches[resource.keys.prefix].cached(cluster)
 
     def _follow(self, fanout: Fanout, keys: ResourceKeys) -> None:
         async def load(cluster: Name) -> Sequence[Found[V]]:
@@ -97,3 +97,7 @@ class ClusterObjects(Generic[V]):
         self._access.observe(keys.prefix, cache)
         fanout.listen(keys.prefix, changed)
         fanout.listen_gaps(cache.clear)
+
+
+def _not_cached(cluster: Name) -> None:
+    """The cached objects of a resource that clusters get as a CRD."""

@@ -101,6 +101,14 @@ class Attributes(NamedTuple):
         return self.request.target.cluster_state.name
 
     @property
+    def creates_cluster(self) -> bool:
+        """Whether the logical cluster comes into being with this write, so that nothing is configured in it.
+
+        The write fails and is worked out again if another one creates the cluster first.
+        """
+        return self.operation == "CREATE" and not self.request.target.cluster_state.created_revision
+
+    @property
     def subresource(self) -> str:
         """Empty for the object itself."""
         return self.request.target.subresource

@@ -9,7 +9,7 @@ import copy
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kcp_py.admission.policy.definitions import Binding, Definition, Hook
+from kcp_py.admission.policy.definitions import NO_HOOKS, Binding, Definition, Hook
 from kcp_py.admission.policy.evaluation import Allowance, TooLargeError
 from kcp_py.admission.policy.hooks import ClusterHooks
 from kcp_py.admission.policy.matching import EVERY_REQUEST, Asked, Matching, labels_of
@@ -214,10 +214,8 @@ class PolicyEngine:
 
     def has_none(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether no policy of a cluster is about a resource, as far as that is known without reading."""
-        if is_exempt(resource):
-            return True
         hooks = self._hooks.known(cluster)
-        return hooks is not None and hooks.lacks(resource)
+        return hooks is NO_HOOKS or is_exempt(resource) or (hooks is not None and hooks.lacks(resource))
 
     async def hooks(self, attributes: Attributes) -> Sequence[Hook]:
         """The policies that may be about a write.
@@ -225,12 +223,11 @@ class PolicyEngine:
         Raises:
             StatusError: the store cannot be read.
         """
-        resource, state = attributes.resource, attributes.request.target.cluster_state
-        if attributes.operation == "CREATE" and not state.created_revision:
-            # The write creates the cluster. It is worked out again if another one has done so meanwhile.
+        if attributes.creates_cluster:
             return ()
+        resource = attributes.resource
         try:
-            found = await self._hooks.get(state.name)
+            found = await self._hooks.get(attributes.cluster)
         except StorageError as error:
             raise translate(error) from error
         return found.of(resource.group_resource, self.objects.other_groups(resource)) if found else ()

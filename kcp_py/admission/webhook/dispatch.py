@@ -65,10 +65,12 @@ class WebhookDispatch:
 
     def has_none(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether no webhook of a cluster is called about a resource, as far as that is known without reading."""
+        found = self._configurations.cached(cluster)
+        if found is not None and not found:
+            return True
         if is_exempt(resource):
             return True
-        found = self._configurations.cached(cluster)
-        if found is None or (found and resource in _SEVERAL_GROUPS):
+        if found is None or resource in _SEVERAL_GROUPS:
             return False
         return not any(webhook.matching.may_select(resource) for one in found for webhook in one.value)
 
@@ -78,6 +80,8 @@ class WebhookDispatch:
         Raises:
             StatusError: the store cannot be read.
         """
+        if attributes.creates_cluster:
+            return ()
         try:
             found = await self._configurations.get(attributes.cluster)
         except StorageError as error:
