@@ -19,6 +19,7 @@ from kcp_py.registry.resource import DefaultObjects, Origin
 from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.storage.contract import Compare, Event, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.watchcache import ObjectEvent
 
 DELETION_MARK: Final = b'"deletionTimestamp":"'
@@ -166,7 +167,7 @@ class DefaultEvents:
         return found
 
     async def _read(self, route: Route, revision: int) -> KeyValue | None:
-        return await self._storage.get_at(route.key, revision)
+        return await read_at(self._storage, route.key, revision)
 
 
 def difference(route: Route, old: KeyValue | None, new: KeyValue | None, revision: int) -> Iterable[ObjectEvent]:

@@ -17,6 +17,7 @@ from kcp_py.registry.namespaces import DEFAULT_NAMESPACES, namespace_keys, names
 from kcp_py.registry.resource import NamespaceObject, Origin
 from kcp_py.storage.contract import KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, Route
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.watchcache import ObjectEvent
 
 _ANY_CLUSTER: Final = Origin("", "", 1)
@@ -127,7 +128,7 @@ class NamespaceEvents:
         return KeyValue(self.object_route(cluster, namespace).key, value, origin.revision, 0)
 
     async def read(self, route: Route, revision: int) -> KeyValue | None:
-        return await self._storage.get_at(route.key, revision)
+        return await read_at(self._storage, route.key, revision)
 
     async def namespaces(self, cluster: str, revision: int) -> Iterable[str]:
         """The namespaces of a cluster, and those that it would have by default."""

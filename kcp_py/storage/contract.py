@@ -176,16 +176,6 @@ class Storage(Protocol):
         """
         ...
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        """The key as it stood at a revision, or None.
-
-        Raises:
-            CompactedError: `revision` is no longer kept.
-            FutureRevisionError: `revision` has not happened yet.
-            DamagedError: it cannot be read.
-        """
-        ...
-
     async def range(
         self,
         prefix: str,

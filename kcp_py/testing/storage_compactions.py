@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, KeyValue, Put, Storage
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.testing.storage_calls import create, delete, events_between, put
 
 
@@ -33,7 +34,7 @@ class CompactionTests:
             await storage.range("/", revision=first)
         assert caught.value.compact_revision == second
         with pytest.raises(CompactedError):
-            await storage.get_at("/a", first)
+            await read_at(storage, "/a", first)
 
     async def test_compacted_watches(self, storage: Storage) -> None:
         """Watches from the compacted revision on fail at once; those from the next revision on deliver previous values."""

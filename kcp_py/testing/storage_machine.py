@@ -21,6 +21,7 @@ from kcp_py.storage.contract import (
     Storage,
     WatchBatch,
 )
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.testing.storage_model import StorageModel
 
 _KEYS = ["/a", "/a/", "/a/1", "/a/2", "/a/10", "/a/é", "/a/\ue000", "/a/\U0001f600", "/a0", "/b/1", "/b/2", "/c"]
@@ -93,7 +94,7 @@ class _StorageMachine(RuleBasedStateMachine):
     def get_at(self, data: st.DataObject, key: str) -> None:
         """Read a key at the current or an old revision."""
         revision = data.draw(st.integers(max(1, self.model.oldest - 1), self.model.revision + 1))
-        self.both(self.storage.get_at(key, revision), lambda: self.model.get_at(key, revision))
+        self.both(read_at(self.storage, key, revision), lambda: self.model.get_at(key, revision))
 
     @rule(data=st.data(), operations=st.lists(st.tuples(_keys, _values | st.none()), max_size=4, unique_by=lambda item: item[0]))
     def transact(self, data: st.DataObject, operations: list[tuple[str, bytes | None]]) -> None:

@@ -56,7 +56,7 @@ class StorageModel:
         return self._states[-1].get(key)
 
     def get_at(self, key: str, revision: int) -> KeyValue | None:
-        """`Storage.get_at`."""
+        """`read_at`."""
         self.range(key, revision=revision, limit=1)  # for its errors
         return self.state(revision).get(key)
 

@@ -7,11 +7,12 @@ import asyncio
 import pytest
 
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Delete, FutureRevisionError, KeyValue, Put, RangeResult, Storage
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.testing.storage_calls import create, delete, put
 
 
 class ReadTests:
-    """Tests of `get`, `get_at`, `range`, `revision` and `check`."""
+    """Tests of `get`, `read_at`, `range`, `revision` and `check`."""
 
     async def test_absent_key(self, storage: Storage) -> None:
         """A get of a key that was never written returns None."""
@@ -43,7 +44,7 @@ class ReadTests:
         revision = await create(storage, "/a", b"new")
         assert await storage.get("/a") == KeyValue("/a", b"new", revision, revision)
 
-    async def test_get_at_an_old_revision(self, storage: Storage) -> None:
+    async def test_a_key_at_an_old_revision(self, storage: Storage) -> None:
         """A key is returned as it was at a revision, whatever has become of it and of its neighbours since."""
         changed = await create(storage, "/a/changed", b"1")
         gone = await create(storage, "/a/gone", b"1")
@@ -53,12 +54,12 @@ class ReadTests:
         await create(storage, "/a/gone", b"2")
         await delete(storage, "/a/gone")
         await create(storage, "/a/ke", b"1")
-        assert await storage.get_at("/a/changed", kept) == KeyValue("/a/changed", b"1", changed, changed)
-        assert await storage.get_at("/a/gone", kept) == KeyValue("/a/gone", b"1", gone, gone)
-        assert await storage.get_at("/a/kept", kept) == KeyValue("/a/kept", b"1", kept, kept)
-        assert await storage.get_at("/a/kept", gone) is None
-        assert await storage.get_at("/a/ke", kept) is None
-        assert await storage.get_at("/a/k", await storage.revision()) is None
+        assert await read_at(storage, "/a/changed", kept) == KeyValue("/a/changed", b"1", changed, changed)
+        assert await read_at(storage, "/a/gone", kept) == KeyValue("/a/gone", b"1", gone, gone)
+        assert await read_at(storage, "/a/kept", kept) == KeyValue("/a/kept", b"1", kept, kept)
+        assert await read_at(storage, "/a/kept", gone) is None
+        assert await read_at(storage, "/a/ke", kept) is None
+        assert await read_at(storage, "/a/k", await storage.revision()) is None
 
     async def test_empty_range(self, storage: Storage) -> None:
         """An empty range returns the revision."""
@@ -204,7 +205,7 @@ class ReadTests:
             await storage.range("/", revision=revision + 1)
         assert (caught.value.revision, caught.value.current) == (revision + 1, revision)
         with pytest.raises(FutureRevisionError):
-            await storage.get_at("/a", revision + 1)
+            await read_at(storage, "/a", revision + 1)
 
     async def test_revision(self, storage: Storage) -> None:
         """The revision increases by one with every write."""

@@ -19,6 +19,7 @@ from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
 from kcp_py.storage.keys import ResourceKeys
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.storage.rangecache import RangeCache, range_cache_of
 
 
@@ -193,7 +194,7 @@ async def holds(storage: Storage, compares: Sequence[contract.Compare], *, revis
         StorageError: the store cannot be read, or not at the revision.
     """
     for compare in compares:
-        item = await (storage.get_at(compare.key, revision) if revision else storage.get(compare.key))
+        item = await (read_at(storage, compare.key, revision, keys_only=True) if revision else storage.get(compare.key))
         if (item.create_revision if item is not None else 0) != compare.create_revision:
             return False
     return True

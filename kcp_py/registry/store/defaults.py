@@ -20,6 +20,7 @@ from kcp_py.registry.resource import Origin, Served
 from kcp_py.registry.store.access import Access, check_open, compares_of
 from kcp_py.registry.store.namespacedefaults import condition_of, find_in_namespace, namespace_items_at
 from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put, Storage
+from kcp_py.storage.oldkeys import read_at
 
 
 def is_default(item: KeyValue) -> bool:
@@ -96,7 +97,7 @@ async def crd_revision_at(storage: Storage, origin: Origin, revision: int) -> in
     """The revision of the last write, up to a revision, of the CRD that default objects come with; 0 where it was not there."""
     life = origin.life
     assert life is not None, "objects that come with a cluster are as old as it"
-    item = await storage.get_at(life.key, revision)
+    item = await read_at(storage, life.key, revision, keys_only=True)
     return item.mod_revision if item is not None and item.create_revision == life.create_revision else 0
 
 

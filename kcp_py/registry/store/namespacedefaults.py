@@ -18,6 +18,7 @@ from kcp_py.registry.resource import Origin, ServedResource
 from kcp_py.registry.store.access import Access
 from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.storage.paging import read_pages
 
 _READ_AT_ONCE: Final = 1_000
@@ -104,7 +105,7 @@ async def namespace_items_at(
     stored: Mapping[str, KeyValue | None]
     if namespace:
         key = keys.object_key(cluster_state.name, "", namespace)
-        stored = {namespace: await access.storage.get_at(key, revision)}
+        stored = {namespace: await read_at(access.storage, key, revision)}
     else:
         prefix = keys.cluster_prefix(cluster_state.name)
         found = await access.storage.range(prefix, revision=revision)

@@ -41,9 +41,6 @@ class EtcdStorage:
     async def get(self, key: str) -> KeyValue | None:
         return await self._key_values.get(key)
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        return await self._key_values.get(key, revision)
-
     async def range(
         self,
         prefix: str,

@@ -73,9 +73,8 @@ class KeyValues:
         self._probe = internal_key(options.prefix, "probe").encode()
         self._observe = observe
 
-    async def get(self, key: str, revision: int = 0) -> KeyValue | None:
-        """The key at a revision; 0 for now."""
-        response = await self._range(RangeRequest(key=key.encode(), revision=revision))
+    async def get(self, key: str) -> KeyValue | None:
+        response = await self._range(RangeRequest(key=key.encode()))
         return key_value(response.kvs[0]) if response.kvs else None
 
     async def range(

@@ -45,11 +45,6 @@ class MemoryStorage:
         self._open_feed()
         return self._current.get(key)
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        """`Storage.get_at`."""
-        found = await self.range(key, limit=1, revision=revision)
-        return found.items[0] if found.items and found.items[0].key == key else None
-
     async def range(
         self,
         prefix: str,

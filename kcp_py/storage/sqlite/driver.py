@@ -101,9 +101,9 @@ class SQLiteStorage:
                 parts.hot.remember(item)
         return item
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        """`Storage.get_at`."""
-        return await self._opened().reader.get_at(key, revision)
+    async def get_at(self, key: str, revision: int, *, keys_only: bool = False) -> KeyValue | None:
+        """`ReadsOldKeys.get_at`."""
+        return await self._opened().reader.get_at(key, revision, keys_only=keys_only)
 
     async def range(
         self,

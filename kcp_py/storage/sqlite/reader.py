@@ -116,14 +116,18 @@ class Reader:
         self.seen = max(self.seen, item.mod_revision)
         return item
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        """`Storage.get_at`. It costs as much as `get` where the key was not written lately, and examines all later writes otherwise."""
+    async def get_at(self, key: str, revision: int, *, keys_only: bool) -> KeyValue | None:
+        """`ReadsOldKeys.get_at`. A key that was not written lately costs as much as `get`; for others all later writes are examined."""
         if not self._recent.may_be_newer(key, revision):
             # A write of the revision itself may not be committed yet. Therefore the state is read first.
             state = self.state()
             if state.compact_revision <= revision <= state.revision:
-                return self.get(key)
-        found = await self.range(key, start="", limit=Limit(1, LARGEST_PAGE_BYTES), revision=revision, count=False, keys_only=False)
+                try:
+                    return self.get(key)
+                except DamagedError:
+                    if not keys_only:
+                        raise
+        found = await self.range(key, start="", limit=Limit(1, LARGEST_PAGE_BYTES), revision=revision, count=False, keys_only=keys_only)
         return found.items[0] if found.items and found.items[0].key == key else None
 
     def state(self) -> State:

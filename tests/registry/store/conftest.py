@@ -76,9 +76,6 @@ class InterleavingStorage:
     async def get(self, key: str) -> KeyValue | None:
         return await self._storage.get(key)
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        return await self._storage.get_at(key, revision)
-
     async def range(
         self,
         prefix: str,

@@ -74,11 +74,6 @@ class FreshStore:
         found: KeyValue | None = self._outer(await self._storage.get(self._root + key))
         return found
 
-    async def get_at(self, key: str, revision: int) -> KeyValue | None:
-        with self._errors():
-            found: KeyValue | None = self._outer(await self._storage.get_at(self._root + key, self._inner(revision)))
-            return found
-
     async def range(self, prefix: str, *, start: str = "", revision: int = 0, **options: Any) -> RangeResult:
         with self._errors():
             start = start and self._root + start

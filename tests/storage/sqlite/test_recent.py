@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcp_py.storage.contract import Delete, KeyValue, Put
+from kcp_py.storage.oldkeys import read_at
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.storage.sqlite.recent import RecentWrites
 
@@ -60,7 +61,7 @@ async def test_reads_at_old_revisions_undo_later_writes(tmp_path: Path) -> None:
 
 
 async def _check(storage: SQLiteStorage, revision: int) -> None:
-    assert await storage.get_at("/a/gone", revision) == KeyValue("/a/gone", b"1", revision, revision)
-    assert await storage.get_at("/b/kept", revision) == KeyValue("/b/kept", b"1", revision, revision)
+    assert await read_at(storage, "/a/gone", revision) == KeyValue("/a/gone", b"1", revision, revision)
+    assert await read_at(storage, "/b/kept", revision) == KeyValue("/b/kept", b"1", revision, revision)
     assert [item.key for item in (await storage.range("/a/", revision=revision)).items] == ["/a/gone", "/a/kept"]
     assert [item.key for item in (await storage.range("/b/", revision=revision)).items] == ["/b/kept"]
