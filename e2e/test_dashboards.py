@@ -59,7 +59,7 @@ K9S = (
     Read(f"/apis/{GROUP}/v1/namespaces/shop/ships", TABLE, FORBIDDEN, "Table"),
     Read("/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings", TABLE, BOTH, "Table"),
     Read("/apis/rbac.authorization.k8s.io/v1/clusterroles", TABLE, FORBIDDEN, "Table"),
-    Read("/api/v1/nodes", TABLE, ABSENT, ""),
+    Read("/api/v1/nodes", TABLE, ABSENT, "Status"),
     Read("/apis/metrics.k8s.io/v1beta1/nodes", ANY, ABSENT, ""),
 )
 HEADLAMP_READS = (
@@ -75,7 +75,7 @@ HEADLAMP_READS = (
     Read("/api/v1/namespaces/shop/configmaps/prices", ANY, BOTH, "ConfigMap"),
     Read("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", ANY, FORBIDDEN, "CustomResourceDefinitionList"),
     Read(f"/apis/{GROUP}/v1/namespaces/shop/ships", ANY, FORBIDDEN, "ShipList"),
-    Read("/api/v1/nodes", ANY, ABSENT, ""),
+    Read("/api/v1/nodes", ANY, ABSENT, "Status"),
     Read("/apis/metrics.k8s.io/v1beta1/nodes", ANY, ABSENT, ""),
 )
 REVIEWS: tuple[tuple[dict[str, str], bool], ...] = (
@@ -136,7 +136,7 @@ def replay(server: ServerProcess, user: User, reads: tuple[Read, ...]) -> None:
         kind = answer.json.get("kind", "") if json_type else ""
         found.append((read.path, answer.code, kind if answer.code != 200 or read.kind else ""))
     codes = [read.codes[USERS.index(user)] for read in reads]
-    kinds = {403: "Status", 404: ""}
+    kinds = {403: "Status"}
     wanted = [(read.path, code, kinds.get(code, read.kind)) for read, code in zip(reads, codes, strict=True)]
     assert found == wanted
 

@@ -25,7 +25,7 @@ from kcp_py.registry.quota.counting import count
 from kcp_py.registry.quota.quotas import RESOURCE_QUOTAS, Change, Quota
 from kcp_py.registry.quota.usage import IGNORED
 from kcp_py.registry.quota.writes import Batch, View, Write, changes_of, rebased
-from kcp_py.storage.contract import Compare, ConflictError, Delete, NoSpaceError, Operation, Put, Storage, UnavailableError
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, NoSpaceError, Operation, Put, Storage, UnavailableError
 from kcp_py.storage.keys import ResourceKeys, resource_keys, resource_of
 
 Commit = Callable[[Name, Iterable[str], Sequence[Compare], Sequence[Operation]], Awaitable[int]]
@@ -112,7 +112,7 @@ class QuotaLedger:
         if keys.prefix == self._keys.prefix:
             self._known.add(cluster)
             changes = await changes_of(self._storage, keys, compares, operations, enforced=enforced)
-            return await self._enqueue(cluster, Write(keys.prefix, compares, operations, changes=changes, alone=True))
+            return await self._enqueue(cluster, Write(keys.prefix, compares, operations, changes=changes, alone=True, filled=enforced))
         resource = resource_of(keys.prefix, keys.root)
         if resource in IGNORED:
             return await self._commit(cluster, (keys.prefix,), compares, operations)
@@ -231,6 +231,8 @@ class QuotaLedger:
             alone.finish(0)
             return ()
         compares, operations, prefixes = self._transaction(cluster, batch)
+        if alone is not None and alone.filled:
+            operations = [await self._filled_operation(cluster, operation) for operation in operations]
         try:
             revision = await self._commit(cluster, prefixes, compares, operations)
         except ConflictError as conflict:
@@ -246,7 +248,7 @@ class QuotaLedger:
             view = view.replaced(view.quotas[key].charged(used, revision))
         self._views.set(cluster, view)
         if alone is not None:
-            await self._follow_up(cluster, alone)
+            revision = await self._follow_up(cluster, alone, revision)
         for write in writes:
             write.finish(revision)
         return ()
@@ -269,6 +271,16 @@ class QuotaLedger:
         prefixes = {write.prefix for write in writes}
         return [*compares], operations, prefixes | {self._keys.prefix} if charges else prefixes
 
+    async def _filled_operation(self, cluster: Name, operation: Operation) -> Operation:
+        """The operation, with the usage of a quota that has none for its limits.
+
+        Its clients then see one write. What changes between this count and the transaction is found by the count that follows.
+        """
+        if not isinstance(operation, Put) or not operation.key.startswith(self._keys.prefix):
+            return operation
+        quota = Quota(KeyValue(operation.key, operation.value, 0, 0))
+        return operation if quota.filled else Put(operation.key, quota.with_usage(await count(self._storage, self._root, cluster, quota)))
+
     def _after_conflict(self, cluster: Name, batch: Batch, conflict: ConflictError) -> Sequence[Write]:
         """Answer the write whose condition failed. After a condition of the ledger, all are tried again with fresh quotas."""
         if conflict.key in batch.view.quotas or conflict.key == self._guard(cluster):
@@ -285,19 +297,27 @@ class QuotaLedger:
         left |= {operation.key for operation in write.operations if isinstance(operation, Put)}
         return Put(self._guard(cluster), b"1") if left else Delete(self._guard(cluster))
 
-    async def _follow_up(self, cluster: Name, write: Write) -> None:
-        """Count what a quota that was just written counts. The write has happened: a failure is left to the next one."""
+    async def _follow_up(self, cluster: Name, write: Write, revision: int) -> int:
+        """Count what a quota that was just written counts. The write has happened: a failure is left to the next one.
+
+        Returns:
+            The revision of the count if it is the next write of the quota, so that the client of the write can go on with it. Otherwise
+            that of the write.
+        """
         self._views.pop(cluster)
+        answered = revision
         try:
             for operation in write.operations:
                 if isinstance(operation, Put) and operation.key.startswith(self._keys.prefix):
-                    await self._recounted(cluster, operation.key)
+                    before, after = await self._recounted(cluster, operation.key)
+                    answered = after if before == revision else answered
             view = await self._filled(cluster)
         except Exception:  # noqa: BLE001 - the next write of the cluster reads the quotas again
             self._views.pop(cluster)
-            return
+            return answered
         if not view.quotas and not any(one.alone for one in self._busy[cluster].pending):
             self._known.discard(cluster)
+        return answered
 
     async def _is_fresh(self, cluster: Name, view: View) -> bool:
         """Whether the quotas are as a write was judged by. Otherwise they are read again."""
@@ -328,20 +348,26 @@ class QuotaLedger:
             await self._store_count(cluster, view, missing)
         raise UnavailableError("the quotas change all the time")
 
-    async def _recounted(self, cluster: Name, key: str) -> None:
-        """Count what a quota counts, until no other server has changed it meanwhile."""
+    async def _recounted(self, cluster: Name, key: str) -> tuple[int, int]:
+        """Count what a quota counts, until no other server has changed it meanwhile.
+
+        Returns:
+            The revisions of the quota before and after; zeros where it is gone.
+        """
         for _ in range(_ATTEMPTS):
             view = await self._load(cluster)
             quota = view.quotas.get(key)
-            if quota is None or await self._store_count(cluster, view, quota):
-                return
+            if quota is None:
+                return 0, 0
+            if after := await self._store_count(cluster, view, quota):
+                return quota.mod_revision, after
         raise UnavailableError("the quotas change all the time")
 
-    async def _store_count(self, cluster: Name, view: View, quota: Quota) -> bool:
+    async def _store_count(self, cluster: Name, view: View, quota: Quota) -> int:
         """Count what a quota counts, and store it where it differs.
 
         Returns:
-            Whether the quota has not changed meanwhile.
+            The revision of the quota now; 0 where it has changed meanwhile.
         """
         used = await count(self._storage, self._root, cluster, quota)
         compares = [Compare(quota.key, mod_revision=quota.mod_revision)]
@@ -352,11 +378,11 @@ class QuotaLedger:
             revision = await self._commit(cluster, (self._keys.prefix,), compares, operations)
         except ConflictError:
             self._views.pop(cluster)
-            return False
+            return 0
         if operations:
             view = view.replaced(quota.charged(used, revision))
         self._views.set(cluster, view)
-        return True
+        return revision if operations else quota.mod_revision
 
 
 def _fail(writes: Iterable[Write], error: BaseException) -> None:

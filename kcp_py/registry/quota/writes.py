@@ -45,7 +45,20 @@ class View(NamedTuple):
 class Write:
     """A transaction that waits until its cluster's quotas are charged."""
 
-    __slots__ = ("alone", "changes", "compares", "dry_run", "future", "operations", "prefix", "recounted", "single", "size", "touched")
+    __slots__ = (
+        "alone",
+        "changes",
+        "compares",
+        "dry_run",
+        "filled",
+        "future",
+        "operations",
+        "prefix",
+        "recounted",
+        "single",
+        "size",
+        "touched",
+    )
 
     def __init__(
         self,
@@ -56,6 +69,7 @@ class Write:
         changes: Sequence[Change] = (),
         alone: bool = False,
         dry_run: bool = False,
+        filled: bool = False,
         recounted: str = "",
     ) -> None:
         """A write.
@@ -67,11 +81,12 @@ class Write:
             changes: what it does to objects that quotas count.
             alone: whether it changes quotas, so that no other write shares its transaction.
             dry_run: whether it is only checked.
+            filled: whether the quotas that it stores get the status that they lack.
             recounted: the key of a quota that is to be counted anew, instead of a write.
         """
         self.future: Final[asyncio.Future[int]] = asyncio.get_running_loop().create_future()
         self.prefix, self.compares, self.operations, self.changes = prefix, compares, operations, changes
-        self.alone, self.dry_run, self.recounted = alone, dry_run, recounted
+        self.alone, self.dry_run, self.filled, self.recounted = alone, dry_run, filled, recounted
         self.single = False
         """Whether no other write shares its transaction."""
         self.touched: Final = frozenset(operation.key for operation in operations)

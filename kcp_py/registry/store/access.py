@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+import orjson
+
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
@@ -133,6 +135,14 @@ class StoreResult(NamedTuple):
     deleted: bool = False
     given_version: str = ""
     """The resourceVersion of the request for a dry run of a create, which answers with it."""
+
+
+async def counted(access: Access, key: str, result: StoreResult) -> StoreResult:
+    """The result of a write of a quota, with the usage that the ledger has counted after it."""
+    item = await access.storage.get(key)
+    if item is None or item.mod_revision != result.mod_revision:
+        return result
+    return result._replace(obj=orjson.loads(item.value), value=item.value)
 
 
 _DAMAGED_ADVICE: Final = "it can neither be read nor deleted until a backup is restored; kcp-py doctor lists what is damaged"

@@ -11,9 +11,10 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
 from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
+from kcp_py.registry.quota.quotas import RESOURCE_QUOTAS
 from kcp_py.registry.rendering import encode_stored, strip_server_fields
 from kcp_py.registry.resource import Served, ServedResource
-from kcp_py.registry.store.access import Access, StoreResult, check_open, compares_of
+from kcp_py.registry.store.access import Access, StoreResult, check_open, compares_of, counted
 from kcp_py.registry.store.defaults import defaults_of, find_default, place_of
 from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import to_storage
@@ -142,7 +143,8 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
         if conflict.key != key:
             raise StaleStateError(conflict.key) from conflict
         raise already_exists(resource, name, conflict.current.value if conflict.current else b"") from conflict
-    return StoreResult(stored, value, revision, created=True)
+    result = StoreResult(stored, value, revision, created=True)
+    return await counted(access, key, result) if resource.group_resource == RESOURCE_QUOTAS else result
 
 
 async def _exists_by_default(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> bool:

@@ -14,6 +14,7 @@ from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.admission import attributes_of
+from kcp_py.registry.quota.quotas import RESOURCE_QUOTAS
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store.access import (
@@ -22,6 +23,7 @@ from kcp_py.registry.store.access import (
     StoreResult,
     check_conflict,
     check_life,
+    counted,
 )
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.defaults import is_default, removal, replacement_of, storing
@@ -150,7 +152,10 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         compares, operations = await storing(access, cluster_state, served, item, value, name=name)
     keys, enforced = served.resource.keys, subresource != "status"
     revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced)
-    return StoreResult(stored, value, revision, deleted=finished)
+    result = StoreResult(stored, value, revision, deleted=finished)
+    if resource.group_resource == RESOURCE_QUOTAS and not subresource:
+        return await counted(access, item.key, result)
+    return result
 
 
 def _encoded(stored: dict[str, Any], item: KeyValue, *, finished: bool) -> tuple[bytes, bool]:

@@ -148,6 +148,7 @@ async def _age(api: Api, key: str, seconds: int) -> None:
 async def test_bound_pods_and_nodes(tmp_path: Path) -> None:
     """The user of a token that is bound to a pod names pod and node. Either one ends the tokens that are bound to it."""
     async with server(tmp_path, builtin_kinds=("pods", "nodes")) as api:
+        await api.ok("POST", f"{CORE}/serviceaccounts", {"metadata": {"name": "builder"}})
         node = await api.ok("POST", "/clusters/team-a/api/v1/nodes", {"metadata": {"name": "n1"}})
         spec = {"serviceAccountName": "builder", "nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
         pod = await api.ok("POST", f"{CORE}/pods", {"metadata": {"name": "p1"}, "spec": spec})

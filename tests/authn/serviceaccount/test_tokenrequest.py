@@ -237,6 +237,7 @@ async def test_options(tmp_path: Path) -> None:
 async def test_tokens_of_kubelets_are_extended(tmp_path: Path, *, extend: bool, seconds: int) -> None:
     """A token of a pod that asks for 3607 seconds is valid for a year, and the claim says from when on that is a mistake."""
     async with server(tmp_path, builtin_kinds=("pods",), service_account_extend_token_expiration=extend) as api:
+        await api.ok("POST", f"{CORE}/serviceaccounts", {"metadata": {"name": "builder"}})
         pod = {"serviceAccountName": "builder", "containers": [{"name": "c", "image": "i"}]}
         await api.ok("POST", f"{CORE}/pods", {"metadata": {"name": "p1"}, "spec": pod})
         spec: dict[str, Any] = {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}}
