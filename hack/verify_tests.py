@@ -125,7 +125,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "apis/upstream/test_columns",
             "one table of the columns of all kinds",
         ),
-        Row("priorityclasses", "admission/test_pods", "listed, and used by pods"),
         Row("provider", "apis/upstream/test_resources", "provides the resources that are looked at"),
     ],
     "authz/grants": [

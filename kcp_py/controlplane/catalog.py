@@ -122,7 +122,8 @@ def build_catalog(
         for keys in {resource.keys.prefix: resource.keys for resource in source.declared if resource.rest is None}.values():
             fanout.derive(followed, keys.prefix, ServedEvents(access.storage, source, keys))
     for resource, objects in defaults.items():
-        keys = resource_keys(root, *resource, namespaced=True, identity=CUSTOM_RESOURCES)
+        namespaced = any("/" in place for place in objects(ROOT, "", ""))
+        keys = resource_keys(root, *resource, namespaced=namespaced, identity=CUSTOM_RESOURCES)
         events = DefaultEvents(
             access.storage,
             keys,
