@@ -277,6 +277,8 @@ def test_same_value(text: str, values: dict[str, Any]) -> None:
     mine, other = ours(text, values), theirs(text, values)
     if mine == FAILED != other and "duration(" in text:
         reject()  # the oracle's durations reach over ten thousand years, those of Go over 292
+    if other == FAILED != mine and "has(" in text:
+        reject()  # the oracle refuses `has` of a field of null or of a number; with cel-go there is none (interpreter `refQualify`)
     assert mine == other
 
 

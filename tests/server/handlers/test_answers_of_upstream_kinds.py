@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.answers import differences, recorded
-from tests.server.handlers.conftest import Api
+from tests.server.handlers.conftest import Api, options
 from tests.server.handlers.upstreamkinds import installed
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    """A server without the plugin that the recorded one ran without."""
+    async with ControlPlane(options(tmp_path, disable_admission_plugins=("ServiceAccount",))) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            yield Api(client, control_plane)
 
 
 @pytest.mark.parametrize("group", recorded("workloads"), ids=lambda group: group["kind"])
