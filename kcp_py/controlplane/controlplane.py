@@ -27,12 +27,13 @@ from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
-from kcp_py.egress import Caller, Networks, ServiceResolver
+from kcp_py.egress import Caller, Networks, Service, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
+from kcp_py.registry.webhookservices import ClusterServices
 from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.user import controller_user
 from kcp_py.server.bodybudget import BodyBudget
@@ -99,7 +100,7 @@ class ControlPlane:
         Args:
             options: the settings.
             storage: an unopened store that replaces the store of the options.
-            services: resolves the services of webhooks; without it services are refused.
+            services: resolves the services of webhooks, before their objects in the cluster do.
             authenticators: identify callers, before client certificates and tokens.
             authorizers: decide about requests, after the public paths and before the group `system:masters`.
             admission: plugins that see every write, after those of the server but policies, webhooks, checks of escalation, and quota.
@@ -170,7 +171,11 @@ class ControlPlane:
             watcher_buffer=options.watch_buffer_events,
         )
         access = Access(storage)
-        webhooks = Caller(Networks(options.webhook_networks), services=self._services)
+
+        async def service_of_tenant(service: Service) -> tuple[str, int] | None:
+            return await cluster_services.find(service)
+
+        webhooks = Caller(Networks(options.webhook_networks), services=self._services, tenant_services=service_of_tenant)
         self._stack.push_async_callback(webhooks.aclose)
         # The server's own token file exists only if the command line created it. The operator's file must exist.
         token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
@@ -203,6 +208,7 @@ class ControlPlane:
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
         catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks, root_ca=root_ca)
         tables = catalog.tables
+        cluster_services = ClusterServices(access, tables)
         clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.builtins)
 
         service_accounts.connect(tables, clusters)

@@ -41,16 +41,26 @@ _CHUNK_BYTES: Final = 65536
 class Caller:
     """Calls endpoints: a bounded number at a time, for a bounded time each, over persistent connections."""
 
-    def __init__(self, networks: Networks, *, services: ServiceResolver | None = None, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        networks: Networks,
+        *,
+        services: ServiceResolver | None = None,
+        tenant_services: ServiceResolver | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
         """Prepare calls. No module is imported and no connection is opened before the first call.
 
         Args:
             networks: the networks that may be reached.
-            services: resolves services; without it services are refused.
+            services: resolves services by the word of the operator. Its results are called even outside of the allowed networks.
+            tenant_services: resolves the services that `services` does not know, by the word of tenants. Its results are checked as URLs
+                are. Without both, services are refused.
             timeout: seconds that a call may take, including the time in the queue.
         """
         self._networks = networks
         self._services = services
+        self._tenant_services = tenant_services
         self._timeout = timeout
         self._calls = asyncio.Semaphore(_CALLS)
         self._pools: OrderedDict[tuple[str, bytes, Service | None, str], _Pool] = OrderedDict()
@@ -147,7 +157,7 @@ class Caller:
         pool = self._pools.get(key)
         if pool is None:
             context = await self._context_of(endpoint.authorities)
-            pool = self._pools.get(key) or self._new_pool(endpoint, context)
+            pool = self._pools.get(key) or self._new_pool(endpoint, context, tenant)
             self._pools[key] = pool
         self._pools.move_to_end(key)
         pool.users += 1
@@ -162,19 +172,22 @@ class Caller:
                 return
             await self._pools.pop(unused).connections.aclose()
 
-    def _new_pool(self, endpoint: Endpoint, context: ssl.SSLContext) -> _Pool:
+    def _new_pool(self, endpoint: Endpoint, context: ssl.SSLContext, tenant: str) -> _Pool:
         import httpcore  # noqa: PLC0415 - as above
 
         from kcp_py.egress.connecting import CheckedNetwork, Connector  # noqa: PLC0415 - as above
 
         if self._connector is None:
-            self._connector = Connector(self._networks, self._services)
+            self._connector = Connector(self._networks, self._services, self._tenant_services)
+        service = endpoint.service
+        if service is not None:
+            service = service._replace(cluster=tenant)
         return _Pool(
             httpcore.AsyncConnectionPool(
                 ssl_context=context,
                 max_connections=_CONNECTIONS_PER_POOL,
                 keepalive_expiry=_IDLE_SECONDS,
-                network_backend=CheckedNetwork(self._connector, endpoint.service),
+                network_backend=CheckedNetwork(self._connector, service),
             )
         )
 

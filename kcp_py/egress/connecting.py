@@ -35,9 +35,10 @@ _VERIFY_TEXTS: Final = {
 class Connector:
     """Resolves hosts and services to addresses."""
 
-    def __init__(self, networks: Networks, services: ServiceResolver | None) -> None:
+    def __init__(self, networks: Networks, services: ServiceResolver | None, tenant_services: ServiceResolver | None = None) -> None:
         self._networks = networks
         self._services = services
+        self._tenant_services = tenant_services
         self._threads = ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="resolve")
 
     def close(self) -> None:
@@ -60,16 +61,19 @@ class Connector:
             raise CallError(f"dial tcp: {host} is in no network that webhooks may reach")
         return allowed[:_MAX_ADDRESSES]
 
-    async def service(self, service: Service) -> tuple[str, int]:
-        """Host and port of a service.
+    async def service(self, service: Service) -> tuple[list[str], int]:
+        """The addresses of a service that may be called, and its port.
 
         Raises:
-            CallError: the service does not exist.
+            CallError: the service does not exist, or none of its addresses may be called.
         """
-        found = await self._services(service) if self._services is not None else None
-        if found is None:
-            raise CallError(f'service "{service.name}" not found')
-        return found
+        if self._services is not None and (found := await self._services(service)) is not None:
+            # The operator chose this address, in whatever network it is.
+            return [found[0]], found[1]
+        if self._tenant_services is not None and (found := await self._tenant_services(service)) is not None:
+            host, port = found
+            return await self.addresses(host, port), port
+        raise CallError(f'service "{service.name}" not found')
 
     async def _resolved(self, host: str, port: int) -> list[str]:
         loop = asyncio.get_running_loop()
@@ -107,8 +111,8 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         """
         del local_address
         if self._service is not None:
-            host, port = await self._connector.service(self._service)
-            addresses = [host]
+            addresses, port = await self._connector.service(self._service)
+            host = addresses[0]
         else:
             addresses = await self._connector.addresses(host, port)
         problem = ""

@@ -16,11 +16,12 @@ class Service(NamedTuple):
     namespace: str
     name: str
     port: int
+    cluster: str = ""
+    """The logical cluster whose configuration refers to the service. Empty for conversion webhooks, which clusters share."""
 
 
 ServiceResolver = Callable[[Service], Awaitable[tuple[str, int] | None]]
-"""Returns the host and port of a service, or None if it does not exist. The result is called even outside of the allowed networks,
-because the operator chose it."""
+"""Returns the host and port of a service, or None if it does not exist."""
 
 
 class Endpoint(NamedTuple):

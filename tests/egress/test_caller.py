@@ -195,3 +195,24 @@ async def test_calls_at_once_do_not_wait_for_each_other(certificate: Certificate
     async with HttpsServer(certificate, respond) as server, calling() as caller:
         answers = await asyncio.gather(*(caller.post(endpoint(server), b"{}", max_bytes=LARGE) for _ in range(8)))
         assert [answer.status for answer in answers] == [200] * 8
+
+
+async def test_services_of_tenants_are_found_in_allowed_networks(certificate: Certificate) -> None:
+    """The operator's resolver comes first; the addresses of the other one are checked, and it is told the tenant."""
+    async with HttpsServer(certificate, fine) as server:
+        where = Endpoint("https://convert.team.svc:443/convert", certificate.authority, Service("team", "convert", 443))
+        told: list[Service] = []
+
+        async def by_tenants(asked: Service) -> tuple[str, int] | None:
+            told.append(asked)
+            return "127.0.0.1", server.port
+
+        async def by_operator(asked: Service) -> tuple[str, int] | None:
+            return ("127.0.0.1", server.port) if asked.cluster == "b" else None
+
+        caller = Caller(Networks([]), services=by_operator, tenant_services=by_tenants)
+        with pytest.raises(CallError, match=r"dial tcp: 127\.0\.0\.1 is in no network that webhooks may reach$"):
+            await caller.post(where, b"{}", max_bytes=LARGE, tenant="a")
+        assert (await caller.post(where, b"{}", max_bytes=LARGE, tenant="b")).status == 200
+        assert told == [Service("team", "convert", 443, "a")]
+        await caller.aclose()
