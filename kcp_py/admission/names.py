@@ -89,7 +89,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "AlwaysAdmit": "it has no effect in kube-apiserver either",
     "AlwaysDeny": "it would refuse the writes that the server itself needs",
     "ClusterTrustBundleAttest": "ClusterTrustBundles are not served",
-    "EventRateLimit": _NOT_YET,
     "ExtendedResourceToleration": _NODES,
     "ImagePolicyWebhook": "images are run by nodes, and " + _NODES,
     "LimitPodHardAntiAffinityTopology": "pods are not scheduled",

@@ -17,6 +17,7 @@ from kcp_py.admission import (
 )
 from kcp_py.admission.alwayspullimages import AlwaysPullImages
 from kcp_py.admission.clusterobjects import ClusterObjects, Parse, V
+from kcp_py.admission.configuration import AdmissionConfiguration, read_admission_configuration
 from kcp_py.admission.defaultclasses import (
     INGRESS_CLASSES,
     STORAGE_CLASSES,
@@ -117,9 +118,10 @@ def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin]
             all others of their phase but policies, webhooks, checks of escalation, and quota.
 
     Raises:
-        ValueError: a switch names a plugin that does not exist, see `check_switches`; a plugin has the name of another one.
+        ValueError: a switch names a plugin that does not exist, see `check_switches`; a plugin has the name of another one; the
+            configuration of a plugin is invalid (OptionsError).
     """
-    makers = _makers(parts)
+    makers = _makers(parts, read_admission_configuration(parts.options.admission_control_config_file))
     assert makers.keys() == set(PLUGINS), "every name has a plugin"
     names = [plugin.name for plugin in additional if plugin.name]
     if taken := sorted({name for name in names if name in {*FIRST, *LAST} or names.count(name) > 1}):
@@ -133,7 +135,7 @@ def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin]
     return AdmissionChain((*own(FIRST), *(plugin for plugin in additional if plugin.name not in disabled), *own(LAST)))
 
 
-def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]]:
+def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Mapping[str, Callable[[], AdmissionPlugin]]:
     """The plugins of the server by their names; `admission.names` has their order."""
     authorizer = parts.authorizer
     calls = WebhookCalls(parts.webhooks)
@@ -147,6 +149,7 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "DefaultStorageClass": lambda: DefaultStorageClass(parts.objects(STORAGE_CLASSES, parse_storage_class)),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
+        "EventRateLimit": lambda: _event_rate_limit(configuration),
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(_policies(parts, MUTATING_POLICIES, MUTATING_BINDINGS)),
@@ -164,6 +167,13 @@ def _makers(parts: AdmissionParts) -> Mapping[str, Callable[[], AdmissionPlugin]
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_policies(parts, VALIDATING_POLICIES, VALIDATING_BINDINGS)),
         "ValidatingAdmissionWebhook": lambda: ValidatingAdmissionWebhook(_webhooks(parts, calls, VALIDATING_WEBHOOKS)),
     }
+
+
+def _event_rate_limit(configuration: AdmissionConfiguration) -> AdmissionPlugin:
+    # Few servers have it on.
+    from kcp_py.admission.eventratelimit import EventRateLimit, parse_limits  # noqa: PLC0415
+
+    return EventRateLimit(parse_limits(configuration.of("EventRateLimit")))
 
 
 def _webhooks(parts: AdmissionParts, calls: WebhookCalls, resource: GroupResource) -> WebhookDispatch:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcp_py.options.fields import ADMISSION, setting
-from kcp_py.options.kinds import LIST
+from kcp_py.options.kinds import LIST, OPTIONAL_PATH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,3 +17,9 @@ class AdmissionOptions:
         LIST, (), ADMISSION, "Admission plugins to run in addition to those that are on by default; their order does not matter."
     )
     disable_admission_plugins: tuple[str, ...] = setting(LIST, (), ADMISSION, "Admission plugins not to run that are on by default.")
+    admission_control_config_file: Path | None = setting(
+        OPTIONAL_PATH,
+        None,
+        ADMISSION,
+        "File with an AdmissionConfiguration (apiserver.config.k8s.io): the configurations of admission plugins. It is read at the start.",
+    )
