@@ -40,6 +40,14 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "volumes workloads",
             "server/handlers/test_answers_of_upstream_kinds",
             "their texts are compared with those of kube-apiserver, object by object",
+        ),
+        Row("podparts", "server/handlers/test_answers_of_subresources", "compared with kube-apiserver, step by step"),
+    ],
+    "apis/upstream/subresources": [
+        Row(
+            "bindings bodies connections objects podparts table",
+            "server/handlers/test_answers_of_subresources",
+            "their answers and effects are compared with those of kube-apiserver, step by step",
         )
     ],
     "authn/serviceaccount": [

@@ -12,6 +12,7 @@ from typing import Final
 
 CLUSTER_ROLE_AGGREGATION: Final = "clusterrole-aggregation-controller"
 CUSTOM_RESOURCE_DEFINITION: Final = "customresourcedefinition-controller"
+DISRUPTION: Final = "disruption-controller"
 EVENT_TTL: Final = "event-ttl-controller"
 GARBAGE_COLLECTOR: Final = "garbage-collector-controller"
 LEGACY_CLEANER: Final = "legacy-serviceaccount-token-cleaner-controller"
@@ -30,6 +31,7 @@ CONTROLLERS: Final = (
     SIGNING,
     CLUSTER_ROLE_AGGREGATION,
     CUSTOM_RESOURCE_DEFINITION,
+    DISRUPTION,
     EVENT_TTL,
     GARBAGE_COLLECTOR,
     LEGACY_CLEANER,
@@ -51,6 +53,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "csrcleaner": SIGNING_REQUEST_CLEANER,
     "csrsigning": SIGNING,
     "definitions": CUSTOM_RESOURCE_DEFINITION,
+    "disruption": DISRUPTION,
     "garbagecollector": GARBAGE_COLLECTOR,
     "legacy-service-account-token-cleaner": LEGACY_CLEANER,
     "logicalclusters": LOGICAL_CLUSTER_CONTROLLER,

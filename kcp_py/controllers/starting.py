@@ -13,6 +13,7 @@ from kcp_py.apis.core.tokensecrets import CONTROLLER
 from kcp_py.client import Client, Tap
 from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.crds import CRDController
+from kcp_py.controllers.disruption import DisruptionController
 from kcp_py.controllers.events import EventTTLController
 from kcp_py.controllers.finishedjobs import FinishedJobController
 from kcp_py.controllers.garbage import GarbageCollector
@@ -120,6 +121,7 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
     namespaces = controller_user("namespace-controller")
     yield ClusterRoleController(acting_as("clusterrole-aggregation-controller"))
     yield CRDController(client, tap, now=now)
+    yield DisruptionController(acting_as("disruption-controller"), clock=clock)
     if settings.event_ttl > 0:
         yield EventTTLController(client, ttl=settings.event_ttl, clock=clock)
     yield FinishedJobController(acting_as("ttl-after-finished-controller"), clock=clock)

@@ -18,6 +18,7 @@ from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
+from kcp_py.apis.upstream.subresources.objects import ClusterObjects
 from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
 from kcp_py.registry.catalog.compilation import CompiledCRDs
@@ -91,12 +92,14 @@ def build_catalog(
         PRIORITY_CLASSES: system_priority_classes,
     }
     context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")
+    requested = ClusterObjects(access)
+    kinds = UpstreamKinds(requested)
     upstream: tuple[ServedResource, ...] = ()
     if options.builtin_kinds:
         # Imported only if the options need it: see `registry.catalog.compilation`.
         from kcp_py.apis.upstream.resources import upstream_resources  # noqa: PLC0415
 
-        upstream = upstream_resources(root, options.builtin_kinds, defaults)
+        upstream = upstream_resources(root, options.builtin_kinds, defaults, kinds)
     usages = ClusterUsages()
     described = [cluster_usages(usages), cluster_authentication(), *(one for one in apis if not isinstance(one, ResourceSource))]
     added = [one.served(root) for one in described]
@@ -109,7 +112,6 @@ def build_catalog(
     }
     everywhere = (*builtin_resources(root, strategies=strategies, rests=rests), *upstream, *added)
     builtins = tuple(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca) for one in everywhere)
-    kinds = UpstreamKinds()
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
     sources: list[ResourceSource] = [GrantSource(), *(one for one in apis if isinstance(one, ResourceSource))]
@@ -117,6 +119,7 @@ def build_catalog(
         source.connect(context)
     tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, crds))
     usages.connect(access.storage, tables)
+    requested.connect(tables)
     for source in sources:
         followed = {dependency.prefix for dependency in source.depends_on(ROOT)}
         for keys in {resource.keys.prefix: resource.keys for resource in source.declared if resource.rest is None}.values():

@@ -198,12 +198,20 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
                 "name": f"{resource.resource}/{subresource.name}",
                 "singularName": "",
                 "namespaced": resource.namespaced,
-                **(_kind_of(subresource) or {"kind": resource.kind}),
+                **_named_kind(resource, subresource),
                 "verbs": list(subresource.verbs),
             }
             for subresource in resource.subresources.values()
         ),
     ]
+
+
+def _named_kind(resource: ServedResource, subresource: Subresource) -> Mapping[str, str]:
+    """The kind of a subresource, with its group and version where they are not those of the resource."""
+    kind = subresource.kind
+    if kind is None or (kind.group, kind.version) == (resource.group, resource.version):
+        return {"kind": resource.kind if kind is None else kind.kind}
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
 def _kind_of(subresource: Subresource) -> Mapping[str, str] | None:

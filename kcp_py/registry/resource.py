@@ -178,6 +178,11 @@ class ServedResource:
         return self.lists_defaults or (one is not None and one.name == name)
 
     @property
+    def accepts(self) -> Sequence[str]:
+        """Further values of `apiVersion` in bodies: none."""
+        return ()
+
+    @property
     def group_version_kind(self) -> GroupVersionKind:
         return GroupVersionKind(self.group, self.version, self.kind)
 

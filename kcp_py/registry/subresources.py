@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.scale import ScalePaths
@@ -18,6 +18,21 @@ class Code(Protocol):
     def verbs(self) -> tuple[str, ...]:
         """In the order of discovery."""
         ...
+
+
+class Connections(Protocol):
+    """What answers requests for a connection to an object, whatever their method, such as `pods/exec`."""
+
+    async def connect(self, target: Any, query: Mapping[str, Sequence[str]]) -> None:
+        """Answer with nothing at all (204).
+
+        Args:
+            target: a `registry.writerequest.Resolved`.
+            query: the options of the connection.
+
+        Raises:
+            StatusError: any other answer.
+        """
 
 
 class Subresource(NamedTuple):
@@ -37,6 +52,12 @@ class Subresource(NamedTuple):
     """What serves it; None for a view of the stored object."""
     schema: CompiledSchema | None = None
     """Of `kind`; None allows any object."""
+    accepts: tuple[str, ...] = ()
+    """Further values of `apiVersion` in bodies of `kind`."""
+    connections: Connections | None = None
+    """What answers, where requests ask for connections; they have no bodies of a kind then."""
+    continues: bool = False
+    """Whether paths go on behind its name, as those of proxies do."""
 
 
 _CHANGED: Final = ("get", "patch", "update")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from kcp_py.apimachinery.equality import identical
+from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.managedfields.entries import UPDATE
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError
@@ -74,6 +75,10 @@ class View:
         """Let the kind have its say."""
         resource.strategy.prepare_for_update(new, old)
 
+    def violations(self, schema: CompiledSchema, new: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        """Find the problems of an object by the schema and the rules of its kind. A create has no `old`."""
+        return schema.validate(new, old)
+
     def resets(self, resource: Kind, *objects: Mapping[str, Any] | None) -> FieldSet:
         """The fields that an update takes from the stored object, whatever the request has: its client does not own them.
 
@@ -109,6 +114,25 @@ class ScaleView(View):
                 for manager, owned in error.conflicts.items()
             }
         )
+
+
+class PartView(View):
+    """A subresource through which a part of the specification changes, and nothing of metadata and status."""
+
+    def prepared(self, new: dict[str, Any], old: dict[str, Any], resource: Kind) -> dict[str, Any]:
+        strip_server_fields(new)
+        metadata = new["metadata"]
+        _fill_metadata(metadata, old["metadata"], resource)
+        _take(metadata, old["metadata"], SETTABLE_METADATA)
+        result = {**old, "metadata": metadata, "spec": self.spec(new.get("spec") or {}, old.get("spec") or {})}
+        resource.schema.complete(result)
+        _raise_generation(result, old, resource)
+        return result
+
+    def spec(self, new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+        """The specification that is stored. It may have parts of both arguments, which stay as they are."""
+        del old
+        return new
 
 
 class StatusView(View):

@@ -17,11 +17,14 @@ from kcp_py.apis.upstream.columns import UPSTREAM_COLUMNS
 from kcp_py.apis.upstream.crds import CONVERTED
 from kcp_py.apis.upstream.schemas import structural_schema
 from kcp_py.apis.upstream.strategy import DEFAULTERS, FIELD_PATHS, UpstreamSchema, UpstreamStrategy
+from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+from kcp_py.apis.upstream.subresources.table import subresources_of
 from kcp_py.bootstrap.kinds import REFERENCE_PREFIX
 from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_kinds, upstream_models
 from kcp_py.registry.resource import Converter
 from kcp_py.registry.scale import ScalePaths, read_paths
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.subresources import Subresource
 from kcp_py.schema.contract import CompiledSchema
 
 Schema = Mapping[str, Any]
@@ -44,6 +47,8 @@ class KindForm(NamedTuple):
     """What `$ref`s in the document refer to."""
     schema: CompiledSchema | None
     """Of the kind itself; None: the CRD's."""
+    objects: ClusterObjects | None = None
+    """Of the cluster of a request, for the subresources of the kind; None: it has none."""
 
     @property
     def upstream_model(self) -> str:
@@ -63,15 +68,24 @@ class KindForm(NamedTuple):
         paths = read_paths((version.get("subresources") or {}).get("scale"))
         return paths._replace(label_selector=_SELECTOR) if paths is not None and not paths.selector else paths
 
+    def subresources(self) -> Sequence[Subresource]:
+        """What clients of the kind expect, unless the CRD defines it in another way."""
+        return subresources_of(self.kind.group, self.kind.plural, self.objects) if self.own and self.objects is not None else ()
+
     def field_labels(self) -> Mapping[str, str]:
         """What field selectors can name: label -> dotted path."""
         return {label: FIELD_PATHS.get(label, label) for label in self.kind.field_labels}
 
 
-def kind_forms(spec: Mapping[str, Any]) -> Mapping[str, KindForm]:
-    """The versions of a CRD that define a kind of Kubernetes, by name. `spec` is that of the CRD."""
+def kind_forms(spec: Mapping[str, Any], objects: ClusterObjects | None = None) -> Mapping[str, KindForm]:
+    """The versions of a CRD that define a kind of Kubernetes, by name.
+
+    Args:
+        spec: of the CRD.
+        objects: what the subresources of the kind work with; None for a kind without them.
+    """
     found = {version["name"]: kind_form(spec, version) for version in spec["versions"]}
-    return {version: form for version, form in found.items() if form is not None}
+    return {version: form._replace(objects=objects) for version, form in found.items() if form is not None}
 
 
 def kind_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KindForm | None:

@@ -7,15 +7,22 @@ the first CRD of such a kind.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.registry.catalog.upstream import UpstreamForm
 from kcp_py.registry.resource import Converter
 
+if TYPE_CHECKING:
+    from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+
 
 class UpstreamKinds:
     """A `registry.catalog.upstream.UpstreamKinds` that knows all of them."""
+
+    def __init__(self, objects: ClusterObjects | None = None) -> None:
+        """Know the kinds. `objects` are those of a server, for subresources; None where nothing is served."""
+        self._objects: Final = objects
 
     def forms(self, spec: Mapping[str, Any]) -> Mapping[str, UpstreamForm]:
         """`UpstreamKinds.forms`."""
@@ -23,7 +30,7 @@ class UpstreamKinds:
             return {}
         from kcp_py.apis.upstream.forms import kind_forms  # noqa: PLC0415
 
-        return kind_forms(spec)
+        return kind_forms(spec, self._objects)
 
     def converter(self, forms: Collection[UpstreamForm | None]) -> Converter | None:
         """`UpstreamKinds.converter`."""

@@ -22,7 +22,10 @@ _ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Es
 
 
 def upstream_resources(
-    root: str, names: Iterable[str], defaults: Mapping[GroupResource, DefaultObjects] = NONE
+    root: str,
+    names: Iterable[str],
+    defaults: Mapping[GroupResource, DefaultObjects] = NONE,
+    kinds: UpstreamKinds | None = None,
 ) -> tuple[ServedResource, ...]:
     """The kinds as served resources, in each version that their CRDs have.
 
@@ -30,11 +33,12 @@ def upstream_resources(
         root: the store's prefix, such as `/registry`.
         names: see `upstream_names.find_kinds`.
         defaults: the objects that clusters have of these kinds without storing them.
+        kinds: with what their subresources work with; None for kinds without these.
 
     Raises:
         UnknownKindError: a name stands for nothing that is known.
     """
-    settings = Settings(root, NoWebhooks(), defaults, UpstreamKinds())
+    settings = Settings(root, NoWebhooks(), defaults, kinds or UpstreamKinds())
     found: list[ServedResource] = []
     for crd in crds_named(names):
         default_crd(crd)

@@ -297,7 +297,8 @@ def _subresources(version: Mapping[str, Any], form: UpstreamForm | None) -> Mapp
     scale = read_paths(declared.get("scale")) if form is None else form.scale(version)
     status = declared.get("status") is not None
     typed = form is not None and form.own
-    return table_of(*([status_entry(typed=typed)] if status else ()), *([scale_entry(scale)] if scale is not None else ()))
+    found = [*([status_entry(typed=typed)] if status else ()), *([scale_entry(scale)] if scale is not None else ())]
+    return table_of(*found, *(form.subresources() if form is not None else ()))
 
 
 def _rules(

@@ -9,6 +9,7 @@ from kcp_py.apimachinery.meta.table import Column
 from kcp_py.registry.resource import Converter
 from kcp_py.registry.scale import ScalePaths
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.subresources import Subresource
 from kcp_py.schema.contract import CompiledSchema
 
 
@@ -50,6 +51,10 @@ class UpstreamForm(Protocol):
 
     def scale(self, version: Mapping[str, Any]) -> ScalePaths | None:
         """The paths of `/scale`; None where the version does not have it."""
+        ...
+
+    def subresources(self) -> Sequence[Subresource]:
+        """The subresources that the kind has beyond `/status` and `/scale`, in the order of discovery."""
         ...
 
     def field_labels(self) -> Mapping[str, str]:

@@ -63,6 +63,11 @@ class BodyKind(Protocol):
         ...
 
     @property
+    def accepts(self) -> Sequence[str]:
+        """Further values of `apiVersion` that mean the same."""
+        ...
+
+    @property
     def typed(self) -> bool:
         """Whether the kind is compiled into clients."""
         ...
@@ -81,7 +86,7 @@ def check_kind(obj: dict[str, Any], resource: BodyKind, body: bytes = b"") -> No
             obj["apiVersion"] = api_version = resource.group_version
     if not kind or not isinstance(kind, str):
         raise errors.bad_request(_missing(resource, "Kind", body))
-    if api_version != resource.group_version:
+    if api_version != resource.group_version and api_version not in resource.accepts:
         if not isinstance(api_version, str) or not api_version:
             raise errors.bad_request(_missing(resource, "apiVersion", body))
         detail = f"the API version in the data ({api_version}) does not match the expected API version ({resource.group_version})"

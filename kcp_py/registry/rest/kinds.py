@@ -27,6 +27,7 @@ class _ForeignKind(NamedTuple):
     version: str
     kind: str
     group_version: str
+    accepts: tuple[str, ...]
     typed: bool
     schema: CompiledSchema
 
@@ -38,7 +39,7 @@ def body_kind(target: Resolved) -> BodyKind:
     subresource = target.served.resource.subresources[target.subresource]
     if subresource.kind is None:
         return target.served.resource
-    return SCALE if subresource.kind == SCALE_KIND else _foreign(subresource.kind, subresource.schema)
+    return SCALE if subresource.kind == SCALE_KIND else _foreign(subresource.kind, subresource.schema, subresource.accepts)
 
 
 async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
@@ -55,8 +56,8 @@ async def body_of(obj: Mapping[str, Any], target: Resolved) -> dict[str, Any]:
     return copied
 
 
-def _foreign(kind: GroupVersionKind, schema: CompiledSchema | None) -> BodyKind:
-    return _ForeignKind(kind.group, kind.version, kind.kind, str(kind.group_version), True, schema or _any_object())
+def _foreign(kind: GroupVersionKind, schema: CompiledSchema | None, accepts: tuple[str, ...]) -> BodyKind:
+    return _ForeignKind(kind.group, kind.version, kind.kind, str(kind.group_version), accepts, True, schema or _any_object())
 
 
 @cache

@@ -71,6 +71,7 @@ class ScaleKind:
     version = "v1"
     kind = "Scale"
     group_version = "autoscaling/v1"
+    accepts: tuple[str, ...] = ()
     typed = True
     schema = _ScaleSchema()
 

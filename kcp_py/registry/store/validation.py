@@ -17,6 +17,7 @@ from kcp_py.apimachinery.meta.objectmeta import unqualified_finalizer_problems, 
 from kcp_py.bootstrap.unenforced import UNENFORCED, unenforced_warning
 from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.strategy import Strategy
+from kcp_py.registry.views import View
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.rules.evaluation import evaluate
 from kcp_py.schema.rules.tree import RuleNode
@@ -72,7 +73,7 @@ async def check(
     else:
         unchanged = view.status_alone and old is not None and obj.get("spec") is old.get("spec")
         if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
-            problems += await offload(_violations, schema, obj, old) if large else schema.validate(obj, old)
+            problems += await offload(_violations, view, schema, obj, old) if large else view.violations(schema, obj, old)
         heavy = not unchanged and (many or strategy.is_heavy(obj))
         if heavy:
             problems += await offload(_strategy_violations, strategy, obj, old, subresource)
@@ -103,8 +104,8 @@ def _metadata_problems(resource: ServedResource, metadata: dict[str, Any], old: 
     return problems and _first(problems)
 
 
-def _violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-    return _first(schema.validate(obj, old))
+def _violations(view: View, schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    return _first(view.violations(schema, obj, old))
 
 
 def _status_violations(schema: CompiledSchema, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:

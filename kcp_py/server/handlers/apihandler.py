@@ -16,6 +16,7 @@ from kcp_py.registry.store.access import GUARD_ATTEMPTS, translate
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
+from kcp_py.server.handlers.connect import connect
 from kcp_py.server.handlers.create import create
 from kcp_py.server.handlers.delete import delete, delete_collection
 from kcp_py.server.handlers.documents import Documents
@@ -74,6 +75,9 @@ class APIHandler:
                 if handler is None:
                     raise method_not_allowed()
                 try:
+                    if target.subresource and target.resource.subresources[target.subresource].connections is not None:
+                        await connect(self._backend, exchange, target)
+                        return
                     await handler(self._backend, exchange, target)
                 except StaleStateError:
                     if target.only is not None:

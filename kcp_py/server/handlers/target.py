@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -22,13 +19,6 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
 _NEEDS_NAME = frozenset(("get", "update", "patch", "delete"))
-_OF_NODES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
-    ("", "nodes"): frozenset({"proxy"}),
-    ("", "pods"): frozenset({"attach", "exec", "log", "portforward", "proxy"}),
-    ("", "services"): frozenset({"proxy"}),
-}
-"""Subresources that kubelets and pods answer on a real server."""
-_NO_NODES: Final = "{} is not available: this server stores objects, it has no nodes on which pods could run"
 
 
 def resolve_cached(backend: Backend, exchange: Exchange) -> Resolved | None:
@@ -174,13 +164,9 @@ def _names_itself(info: RequestInfo) -> bool:
 def _check_verb(context: RequestContext, resource: ServedResource) -> None:
     info = context.info
     named = len(info.parts) > 1
-    if named and resource.typed and info.subresource in _OF_NODES.get((resource.group, resource.resource), ()):
-        raise StatusError(501, "NotImplemented", _NO_NODES.format(f"{resource.resource}/{info.subresource}"))
-    if len(info.parts) > 3:
-        raise unknown_subresource(resource, info.name)
     if info.subresource:
         subresource = resource.subresources.get(info.subresource)
-        if subresource is None:
+        if subresource is None or (len(info.parts) > 3 and not subresource.continues):
             raise unknown_subresource(resource, info.name)
         if info.verb not in subresource.verbs:
             raise method_not_allowed() if resource.typed else errors.method_not_supported(resource.group_resource, info.verb)

@@ -12,8 +12,14 @@ pytestmark = pytest.mark.anyio
 
 async def test_subresources_of_nodes(api: Api):
     """Requests that a kubelet would answer are refused with the reason, so that users do not search for the fault in the pod."""
-    await installed(api, "pods", "nodes", "services")
-    await api.ok("POST", PODS, pod())
+    await installed(api, "pods", "nodes", "services", "endpoints")
+    status = {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}
+    await api.ok("POST", "/clusters/a/api/v1/nodes", {"metadata": {"name": "n"}, "status": status})
+    made = await api.ok("POST", PODS, pod(nodeName="n"))
+    await api.ok("PUT", f"{PODS}/one/status", {**made, "status": {"podIPs": [{"ip": "10.1.2.3"}]}})
+    await api.ok("POST", SERVICES, {"metadata": {"name": "one"}, "spec": {"ports": [{"port": 80}]}})
+    subsets = [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]
+    await api.ok("POST", "/clusters/a/api/v1/namespaces/default/endpoints", {"metadata": {"name": "one"}, "subsets": subsets})
     for method, path in (
         ("GET", f"{PODS}/one/log"),
         ("GET", f"{PODS}/one/exec?command=ls"),

@@ -21,14 +21,14 @@ _MUTABLE: Final = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 _LISTS: Final = ("containers", "initContainers")
-_MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR: Final = "kubernetes.io/config.mirror"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _IS_COST: Final = re.compile("-?[1-9][0-9]*|0")
 
 
 def pod_problems(pod: Object) -> Problems:
     """A new pod."""
-    yield from _common(pod)
+    yield from common_problems(pod)
     spec = pod.get("spec") or {}
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
@@ -36,7 +36,7 @@ def pod_problems(pod: Object) -> Problems:
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def _common(pod: Object) -> Problems:
+def common_problems(pod: Object) -> Problems:
     """The rules of new and of changed pods."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     yield from _annotations(metadata.get("annotations") or {}, spec)
@@ -54,9 +54,9 @@ def _common(pod: Object) -> Problems:
 
 
 def _annotations(annotations: Mapping[str, str], spec: Object) -> Problems:
-    if _MIRROR in annotations and not spec.get("nodeName"):
+    if MIRROR in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
-        yield invalid(f"metadata.annotations[{_MIRROR}]", annotations[_MIRROR], detail)
+        yield invalid(f"metadata.annotations[{MIRROR}]", annotations[MIRROR], detail)
     cost = annotations.get(_DELETION_COST)
     if cost is not None and not (_IS_COST.fullmatch(cost) and -MAX_INT32 - 1 <= int(cost) <= MAX_INT32):
         yield invalid(f"metadata.annotations[{_DELETION_COST}]", cost, "must be a 32bit integer")
@@ -66,7 +66,7 @@ def changed_pod_problems(pod: Object, old: Object) -> Problems:
     """A pod that an update changes."""
     spec, before = pod.get("spec") or {}, old.get("spec") or {}
     if spec != before or pod["metadata"].get("annotations") != old["metadata"].get("annotations"):
-        yield from _common(pod)
+        yield from common_problems(pod)
     yield from _mirror_changes(pod["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {})
     if spec == before:
         return
@@ -105,9 +105,9 @@ def _deadline(spec: Object, before: Object) -> Problems:
 
 
 def _mirror_changes(annotations: Mapping[str, str], before: Mapping[str, str]) -> Problems:
-    if annotations.get(_MIRROR) != before.get(_MIRROR):
-        verb = "remove or update" if _MIRROR in before else "add"
-        yield forbidden(f"metadata.annotations[{_MIRROR}]", f"may not {verb} mirror pod annotation")
+    if annotations.get(MIRROR) != before.get(MIRROR):
+        verb = "remove or update" if MIRROR in before else "add"
+        yield forbidden(f"metadata.annotations[{MIRROR}]", f"may not {verb} mirror pod annotation")
 
 
 def _without_mutable(spec: Object, before: Object) -> dict[str, Any]:

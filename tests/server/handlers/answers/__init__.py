@@ -93,3 +93,52 @@ def _steps(path: str) -> list[str | int]:
         quoted, index, name = match.groups()
         steps.append(int(index) if index else quoted if name is None else name)
     return steps
+
+
+async def step_differences(api: Api, scenario: dict[str, Any], cluster: str = "a") -> list[str]:
+    """The steps of a scenario that the server answers in another way than kube-apiserver.
+
+    A scenario has a `name` and `steps`. A step has a `method`, a `path` without the cluster, and maybe `params`, a `body` and its `type`.
+    A step with `setup` has to succeed. Of any other, `answer` is the recorded answer: `shows` are values by their paths, and a refusal
+    without a `message` has one that depends on the program. The objects of `clean` are deleted at the end.
+    """
+    found = []
+    for step in scenario["steps"]:
+        headers = {"Content-Type": step.get("type", "application/json")}
+        path = f"/clusters/{cluster}{step['path']}"
+        response = await api(step["method"], path, step.get("body"), params=step.get("params"), headers=headers)
+        if step.get("setup"):
+            assert response.status_code < 300, f"{scenario['name']}: {response.text}"
+            continue
+        answer, expected = _shown(response, step), step["answer"]
+        if "reason" in expected and "message" not in expected:
+            answer = {member: answer.get(member) for member in expected}
+        if answer != expected:
+            found.append(f"{scenario['name']}: {step['method']} {step['path']} {step.get('params', '')}: {answer}, not {expected}")
+    for path in scenario.get("clean", ()):
+        await api("DELETE", f"/clusters/{cluster}{path}", params={"gracePeriodSeconds": "0"})
+    return found
+
+
+def _shown(response: Any, step: dict[str, Any]) -> dict[str, Any]:
+    if not response.content:
+        return {"code": response.status_code, "empty": True}
+    document = response.json()
+    answer = {member: value for member, value in _summary(response).items() if value}
+    if "shows" in step:
+        answer["shows"] = {path: _value_at(document, path.split("/")) for path in step["shows"]}
+    if document.get("kind") == "Status":
+        if document["status"] != "Failure":
+            answer["status"] = document["status"]
+        if retry := (document.get("details") or {}).get("retryAfterSeconds"):
+            answer["retry"] = retry
+    return answer
+
+
+def _value_at(document: Any, path: list[str]) -> Any:
+    for name in path:
+        if isinstance(document, list):
+            document = document[int(name)] if int(name) < len(document) else None
+        else:
+            document = (document or {}).get(name)
+    return document

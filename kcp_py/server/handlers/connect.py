@@ -1,0 +1,48 @@
+"""Requests for a connection to an object, such as `pods/exec`, whatever their method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kcp_py.apimachinery.meta.options import CreateOptions
+from kcp_py.registry.admission import attributes_of
+from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.handlers.backend import Backend
+
+_FLAGS: Final = frozenset({"stdin", "stdout", "stderr", "tty"})
+_LISTS: Final = frozenset({"command", "ports"})
+
+
+async def connect(backend: Backend, exchange: Exchange, target: Resolved) -> None:
+    """Admit the request, and answer with what comes of it: nothing, or an error.
+
+    Plugins see the operation `CONNECT` with the options as the object, as upstream (apiserver `ConnectResource`). They do not see
+    reads of logs.
+    """
+    subresource = target.resource.subresources[target.subresource]
+    assert subresource.connections is not None, "the handler was chosen for them"
+    if subresource.kind is not None:
+        admission = backend.access.admission
+        request = WriteRequest(exchange.context, target, CreateOptions())
+        document = options_document(str(subresource.kind.group_version), subresource.kind.kind, exchange.query)
+        attributes = attributes_of("CONNECT", request, target.namespace, target.name, obj=document, old=None, compares=[])
+        await admission.mutate(attributes, own_kind=False)
+        await admission.validate(attributes)
+    await subresource.connections.connect(target, exchange.query)
+    await exchange.respond(204, b"")
+
+
+def options_document(api_version: str, kind: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The options of a connection as an object."""
+    found: dict[str, Any] = {"apiVersion": api_version, "kind": kind}
+    for name, values in query.items():
+        if name in _FLAGS:
+            if values[0].lower() not in {"false", "0"}:
+                found[name] = True
+        elif name in _LISTS:
+            found[name] = [int(one) for one in values if one.isdecimal()] if name == "ports" else list(values)
+        elif name in {"container", "path"}:
+            found[name] = values[0]
+    return found
