@@ -67,6 +67,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("mutating", "admission/policy/test_mutatingplugin", "results of mutations are compared in answers"),
         Row("compiled", "admission/policy/test_validatingplugin", "the first request compiles a policy, changed ones are compiled again"),
     ],
+    "admission/podsecurity": [Row("checks", "admission/podsecurity/test_standards", "the table of versions runs every check")],
     "admission": [
         Row("clusteraccessgrants", "authz/grants/test_authorizer", "who may write grants is seen in answers"),
         Row(

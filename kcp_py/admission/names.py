@@ -100,7 +100,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "PodGroupProtection": "PodGroups are not served",
     "PodNodeSelector": "pods are not scheduled",
     "PodResizeValidator": "pods are not resized, as " + _NODES,
-    "PodSecurity": _NOT_YET,
     "PodTolerationRestriction": "pods are not scheduled",
     "PodTopologyLabels": "pods are not bound to nodes",
     "StorageObjectInUseProtection": "no controller would remove the finalizers that it adds to volumes and claims",

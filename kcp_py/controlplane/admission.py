@@ -31,6 +31,8 @@ from kcp_py.admission.denyserviceexternalips import DenyServiceExternalIPs
 from kcp_py.admission.limitranger import LIMIT_RANGES, LimitRanger, parse_limits
 from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
 from kcp_py.admission.persistentvolumeclaimresize import PersistentVolumeClaimResize, parse_expansion
+from kcp_py.admission.podsecurity.configuration import parse_configuration as parse_pod_security
+from kcp_py.admission.podsecurity.plugin import PodSecurity
 from kcp_py.admission.policy.definitions import parse_binding, parse_policy
 from kcp_py.admission.policy.engine import PolicyEngine
 from kcp_py.admission.policy.hooks import ClusterHooks
@@ -157,6 +159,7 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "PolicyParameterAccess": lambda: PolicyParameterAccess(PolicyObjects(parts.access, parts.tables), authorizer),
         "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(parts.objects(STORAGE_CLASSES, parse_expansion)),
+        "PodSecurity": lambda: PodSecurity(parse_pod_security(configuration.of("PodSecurity")), parts.access.storage, parts.tables),
         "Priority": lambda: Priority(parts.objects(PRIORITY_CLASSES, parse_priority_class)),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
