@@ -96,7 +96,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "NamespaceExists": "NamespaceLifecycle does the same and more",
     "NodeDeclaredFeatureValidator": _NODES,
     "NodeRestriction": "it restricts the kubelets of nodes, and " + _NODES,
-    "OwnerReferencesPermissionEnforcement": _NOT_YET,
     "PodGroupProtection": "PodGroups are not served",
     "PodNodeSelector": "pods are not scheduled",
     "PodResizeValidator": "pods are not resized, as " + _NODES,

@@ -158,6 +158,7 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(_webhooks(parts, calls, MUTATING_WEBHOOKS)),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(parts.access.storage),
         "PolicyParameterAccess": lambda: PolicyParameterAccess(PolicyObjects(parts.access, parts.tables), authorizer),
+        "OwnerReferencesPermissionEnforcement": lambda: _owner_references(parts),
         "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(parts.objects(STORAGE_CLASSES, parse_expansion)),
         "PodSecurity": lambda: PodSecurity(parse_pod_security(configuration.of("PodSecurity")), parts.access.storage, parts.tables),
         "Priority": lambda: Priority(parts.objects(PRIORITY_CLASSES, parse_priority_class)),
@@ -177,6 +178,13 @@ def _event_rate_limit(configuration: AdmissionConfiguration) -> AdmissionPlugin:
     from kcp_py.admission.eventratelimit import EventRateLimit, parse_limits  # noqa: PLC0415
 
     return EventRateLimit(parse_limits(configuration.of("EventRateLimit")))
+
+
+def _owner_references(parts: AdmissionParts) -> AdmissionPlugin:
+    # Few servers have it on.
+    from kcp_py.admission.ownerreferences import OwnerReferencesPermissionEnforcement  # noqa: PLC0415
+
+    return OwnerReferencesPermissionEnforcement(parts.authorizer, parts.tables)
 
 
 def _webhooks(parts: AdmissionParts, calls: WebhookCalls, resource: GroupResource) -> WebhookDispatch:

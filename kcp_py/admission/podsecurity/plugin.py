@@ -22,6 +22,7 @@ from kcp_py.golang.quoting import go_quote
 from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.namespaces import DEFAULT_NAMESPACES, namespace_keys
+from kcp_py.request.user import CLUSTER_NAME_EXTRA, FOREIGN_SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_PREFIX, UserInfo
 from kcp_py.storage.contract import Compare, Storage, StorageError
 
 PODS: Final = GroupResource("", "pods")
@@ -152,7 +153,7 @@ class PodSecurity(AdmissionPlugin):
         configuration = self._configuration
         for reason, exempt in (
             ("namespace", attributes.namespace in configuration.namespaces),
-            ("user", attributes.user.name in configuration.usernames),
+            ("user", attributes.user.name in configuration.usernames and not _is_named_by_tenants(attributes.user)),
         ):
             if exempt:
                 _note(attributes, "exempt", reason)
@@ -207,6 +208,11 @@ def is_significant(pod: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     for one in old_spec.get("ephemeralContainers") or ():
         images.setdefault(one.get("name") or "", _image(one))
     return any(images.get(one.get("name") or "") != _image(one) for one in new_spec.get("ephemeralContainers") or ())
+
+
+def _is_named_by_tenants(user: UserInfo) -> bool:
+    """Whether a cluster vouches for a user, by its own provider: it could choose the name of any other user."""
+    return CLUSTER_NAME_EXTRA in user.extra and not user.name.startswith((SERVICE_ACCOUNT_PREFIX, FOREIGN_SERVICE_ACCOUNT_PREFIX))
 
 
 def _image(container: Mapping[str, Any]) -> str:

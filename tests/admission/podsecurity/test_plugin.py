@@ -13,8 +13,10 @@ import pytest
 from kcp_py.admission.podsecurity.levels import PREFIX
 from kcp_py.admission.podsecurity.plugin import is_significant
 from kcp_py.apis.upstream.crds import crds_named
+from kcp_py.authn.authenticator import Credentials
 from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.admission import AdmissionPlugin, Attributes
+from kcp_py.request.user import CLUSTER_NAME_EXTRA, UserInfo
 from kcp_py.server.exchange import Exchange
 from tests.admission.serving import CLUSTER, CORE, pod, recorded
 from tests.server.handlers.conftest import Api, established, options
@@ -105,6 +107,28 @@ async def test_requests_are_answered_as_by_kube_apiserver(api: Api, notes: Notes
         if answer != case["answer"]:
             differences.append((case["name"], answer, case["answer"]))
     assert not differences, "\n".join(map(str, differences))
+
+
+class Vouched:
+    """Authenticates the user `trusted` as one of a cluster's own provider, or as one of the operator."""
+
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        own = bool(credentials.values_of(b"x-own"))
+        return UserInfo("trusted", groups=("system:masters",), extra={CLUSTER_NAME_EXTRA: ("a",)} if own else {})
+
+
+async def test_users_of_a_provider_of_a_cluster_are_not_exempt(tmp_path: Path) -> None:
+    """The cluster chooses their names."""
+    file = tmp_path / "admission.yaml"
+    file.write_text(SETTINGS)
+    settings = options(tmp_path, builtin_kinds=KINDS, admission_control_config_file=file, disable_admission_plugins=("ServiceAccount",))
+    async with ControlPlane(settings, authenticators=[Vouched()]) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            api = Api(client, control_plane)
+            await api.ok("POST", f"{CORE}/namespaces", {"metadata": {"name": "t", "labels": RESTRICTED}})
+            await api.fails(403, "POST", f"{CORE}/namespaces/t/pods", PRIVILEGED_POD, headers={"X-Own": "1"})
+            await api.ok("POST", f"{CORE}/namespaces/t/pods", PRIVILEGED_POD)
 
 
 async def test_clusters_have_their_own_labels(api: Api) -> None:
