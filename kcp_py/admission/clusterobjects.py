@@ -65,6 +65,11 @@ class ClusterObjects(Generic[V]):
         )
         """The objects of a built-in resource in a cluster; None where they have to be read."""
 
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have a function called when an answer of `cached` may have become another one."""
+        for cache in self._caches.values():
+            cache.follow(changed)
+
     async def get(self, cluster: Name) -> Sequence[Found[V]]:
         """The objects of a cluster in the order of their keys.
 

@@ -6,11 +6,12 @@ holds in the transaction that stores the object, so that no object outlives its 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
-from kcp_py.registry.namespaces import namespace_guard
+from kcp_py.registry.namespaces import lasts, namespace_guard
 from kcp_py.storage.contract import Storage
 
 _ACCESS_REVIEWS: Final = GroupResource("authorization.k8s.io", "localsubjectaccessreviews")
@@ -26,13 +27,19 @@ class NamespaceLifecycle(AdmissionPlugin):
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def mutate(self, attributes: Attributes) -> None:
+    def mutate(self, attributes: Attributes) -> Awaitable[None] | None:
         """Check the namespace of a new object, before any other plugin sees it.
 
         Raises:
             StatusError: 404 for a missing namespace, 403 for a terminating one.
         """
-        cluster_state, served = attributes.request.target.cluster_state, attributes.request.target.served
+        resource, cluster_state = attributes.resource, attributes.request.target.cluster_state
         # Reviews of access are answered for any namespace: a refusal would tell whether it exists.
-        if served.resource.namespaced and served.resource.group_resource != _ACCESS_REVIEWS:
-            attributes.compares.extend(await namespace_guard(self._storage, served.resource, cluster_state, attributes.namespace))
+        if not resource.namespaced or resource.group_resource == _ACCESS_REVIEWS:
+            return None
+        # A coroutine is made only where something has to be read.
+        return None if lasts(cluster_state, attributes.namespace) else self._guard(attributes)
+
+    async def _guard(self, attributes: Attributes) -> None:
+        cluster_state = attributes.request.target.cluster_state
+        attributes.compares.extend(await namespace_guard(self._storage, attributes.resource, cluster_state, attributes.namespace))

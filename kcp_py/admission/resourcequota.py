@@ -16,6 +16,7 @@ class ResourceQuota(AdmissionPlugin):
     """Refuses dry runs of writes that exceed a quota. While it is on, the ledger of quotas refuses the writes themselves."""
 
     name = "ResourceQuota"
+    only_dry_runs = True
     operations = frozenset[Operation]({"CREATE", "UPDATE"})
 
     def __init__(self, ledger: QuotaLedger) -> None:

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver `pkg/admission` (`Attributes`, `MutationInterface`, `Va
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import orjson
@@ -38,6 +38,9 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 """`CONNECT`: the request for a connection to an object, such as `pods/exec`, which stores nothing."""
 OPERATIONS: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 """Those that write, which plugins ask for where they do not say otherwise."""
+
+_KEPT: Final = 2048
+"""For so many combinations of operation, cluster and resource the steps are kept."""
 
 
 class Reinvocation:
@@ -164,20 +167,32 @@ class AdmissionPlugin:
         name: by which operators switch it on and off, such as `NamespaceLifecycle`.
         conforming: whether `mutate` leaves objects in the form of their kind. What other plugins make is pruned, filled with defaults and
             checked for wrong types again, as upstream does with the output of webhooks.
+        only_dry_runs: whether `validate` has nothing to do with writes that are stored.
         operations: which it asks for.
         resources: which it asks for; None for all. Large collections are deleted faster when no plugin asks for their deletion.
     """
 
     name: ClassVar[str] = ""
     conforming: ClassVar[bool] = False
+    only_dry_runs: ClassVar[bool] = False
     operations: Collection[Operation] = OPERATIONS
     resources: Collection[GroupResource] | None = None
 
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:  # noqa: ARG002 - for overriding
         """Whether the plugin has nothing to do with writes of a resource in a cluster at present.
 
-        It is asked several times for each write and must be fast. A plugin whose rules depend on what the cluster has configured overrides
-        it, so that clusters without any do not pay for them. False where that is not known without reading.
+        A plugin whose rules depend on what the cluster has configured overrides it, so that clusters without any do not pay for them. False
+        where that is not known without reading. It is asked for each write and must be fast, unless the plugin overrides `follow`, too.
+        """
+        return False
+
+    def follow(self, changed: Callable[[], None]) -> bool:  # noqa: ARG002 - for overriding
+        """Have a function called, on the event loop, whenever an answer of `ignores` may have become another one.
+
+        Called once, when the chain is made.
+
+        Returns:
+            Whether the plugin does so, and answers of `ignores` may be kept until then.
         """
         return False
 
@@ -218,45 +233,11 @@ def conform(resource: ServedResource, obj: dict[str, Any], plugin: str) -> None:
     resource.schema.complete(obj)
 
 
-class _Steps:
-    """The plugins of one phase and operation, selected by resource when the server starts."""
+class Steps(NamedTuple):
+    """The plugins that have something to do with the writes of a resource in a cluster, in their order."""
 
-    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
-        self._others: Final = tuple(plugin for plugin in plugins if plugin.resources is None)
-        named = {resource for plugin in plugins for resource in plugin.resources or ()}
-        self._by_resource: Final[Mapping[GroupResource, Sequence[AdmissionPlugin]]] = {
-            resource: tuple(plugin for plugin in plugins if plugin.resources is None or resource in plugin.resources) for resource in named
-        }
-
-    def of(self, resource: GroupResource) -> Sequence[AdmissionPlugin]:
-        """The plugins that ask for a resource, in their order."""
-        return self._by_resource.get(resource, self._others)
-
-
-class AdmissionChain:
-    """Plugins in the order in which they see a write."""
-
-    def __init__(self, plugins: Sequence[AdmissionPlugin] = ()) -> None:
-        """A chain of `plugins`; all mutate before any validates."""
-        self.plugins: Final = tuple(plugins)
-        mutating = [plugin for plugin in plugins if type(plugin).mutate is not AdmissionPlugin.mutate]
-        validating = [plugin for plugin in plugins if type(plugin).validate is not AdmissionPlugin.validate]
-        operations: Sequence[Operation] = (*OPERATIONS, "CONNECT")
-        self._mutating: Final = {operation: _for(operation, mutating) for operation in operations}
-        self._validating: Final = {operation: _for(operation, validating) for operation in operations}
-
-    def sees(self, operation: Operation, cluster: Name, resource: GroupResource) -> bool:
-        """Whether any plugin asks for an operation on a resource of a cluster."""
-        return self.changes(operation, cluster, resource) or any(
-            not plugin.ignores(cluster, resource) for plugin in self._validating[operation].of(resource)
-        )
-
-    def changes(self, operation: Operation, cluster: Name, resource: GroupResource) -> bool:
-        """Whether any plugin may change the objects of an operation on a resource of a cluster."""
-        for plugin in self._mutating[operation].of(resource):  # noqa: SIM110 - a generator takes half a microsecond
-            if not plugin.ignores(cluster, resource):
-                return True
-        return False
+    mutating: Sequence[AdmissionPlugin]
+    validating: Sequence[AdmissionPlugin]
 
     async def mutate(self, attributes: Attributes, *, own_kind: bool = True) -> None:
         """Let each plugin change the object.
@@ -276,11 +257,7 @@ class AdmissionChain:
             await self._mutate(attributes, own_kind=own_kind)
 
     async def _mutate(self, attributes: Attributes, *, own_kind: bool) -> None:
-        target = attributes.request.target
-        resource = target.served.resource.group_resource
-        for plugin in self._mutating[attributes.operation].of(resource):
-            if plugin.ignores(target.cluster_state.name, resource):
-                continue
+        for plugin in self.mutating:
             before = orjson.dumps(attributes.obj) if own_kind and not plugin.conforming and attributes.obj is not None else None
             if (pending := plugin.mutate(attributes)) is not None:
                 await pending
@@ -293,13 +270,77 @@ class AdmissionChain:
         Raises:
             StatusError: of the first plugin that refuses the write.
         """
-        target = attributes.request.target
-        resource = target.served.resource.group_resource
-        for plugin in self._validating[attributes.operation].of(resource):
-            if plugin.ignores(target.cluster_state.name, resource):
-                continue
+        for plugin in self.validating:
             if (pending := plugin.validate(attributes)) is not None:
                 await pending
+
+
+_Key = tuple[Operation, Name, GroupResource]
+
+
+class AdmissionChain:
+    """Plugins in the order in which they see a write; all mutate before any validates.
+
+    A write of a resource to which no plugin of its cluster has anything to say costs one look-up: the plugins that have are kept until
+    a plugin announces that its answer may have become another one.
+    """
+
+    def __init__(self, plugins: Sequence[AdmissionPlugin] = ()) -> None:
+        self.plugins: Final = tuple(plugins)
+        self._mutating: Final = tuple(one for one in plugins if type(one).mutate is not AdmissionPlugin.mutate)
+        self._validating: Final = tuple(one for one in plugins if type(one).validate is not AdmissionPlugin.validate)
+        self._known: Final[dict[_Key, Steps]] = {}
+        """For writes that are stored. Changes of configurations are rare enough to forget the steps of all clusters together."""
+        self._same: Final[dict[tuple[int, ...], Steps]] = {}
+        """One of equal ones, by the identities of their plugins. There are few."""
+        # The answers of the others are not kept.
+        conditional = [one for one in plugins if type(one).ignores is not AdmissionPlugin.ignores and not one.only_dry_runs]
+        self._fickle: Final = frozenset(id(one) for one in conditional if not one.follow(self._known.clear))
+        """Those that have to be asked for each write."""
+
+    def steps(self, operation: Operation, cluster: Name, resource: GroupResource, *, dry_run: bool) -> Steps:
+        """The plugins that have something to do with an operation on a resource of a cluster at present."""
+        if not dry_run and (known := self._known.get((operation, cluster, resource))) is not None:
+            return known
+
+        asked = [
+            plugin
+            for plugin in self.plugins
+            if operation in plugin.operations and (plugin.resources is None or resource in plugin.resources)
+        ]
+        settled = self._fickle.isdisjoint(map(id, asked))
+        # Each is asked once, so that it either takes part in both phases or in none.
+        active = {id(plugin) for plugin in asked if not plugin.ignores(cluster, resource)}
+        steps = Steps(
+            tuple(plugin for plugin in self._mutating if id(plugin) in active),
+            tuple(plugin for plugin in self._validating if id(plugin) in active and (dry_run or not plugin.only_dry_runs)),
+        )
+        if dry_run or not settled:
+            return steps
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        steps = self._same.setdefault((*map(id, steps.mutating), 0, *map(id, steps.validating)), steps)
+        self._known[operation, cluster, resource] = steps
+        return steps
+
+    def steps_of(self, attributes: Attributes) -> Steps:
+        """The plugins that have something to do with a write at present."""
+        target = attributes.request.target
+        resource = target.served.resource.group_resource
+        return self.steps(attributes.operation, target.cluster_state.name, resource, dry_run=attributes.request.options.dry_run)
+
+    def sees(self, operation: Operation, cluster: Name, resource: GroupResource) -> bool:
+        """Whether any plugin asks for an operation on a resource of a cluster."""
+        steps = self.steps(operation, cluster, resource, dry_run=False)
+        return bool(steps.mutating or steps.validating)
+
+    async def mutate(self, attributes: Attributes, *, own_kind: bool = True) -> None:
+        """`Steps.mutate` of the plugins that have something to do with a write."""
+        await self.steps_of(attributes).mutate(attributes, own_kind=own_kind)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """`Steps.validate` of the plugins that have something to do with a write."""
+        await self.steps_of(attributes).validate(attributes)
 
 
 def _settle_change(attributes: Attributes, obj: dict[str, Any], before: bytes, plugin: str) -> None:
@@ -334,7 +375,3 @@ def _restore(obj: dict[str, Any], given: dict[str, Any], fields: Iterable[str]) 
             obj[field] = given[field]
         else:
             obj.pop(field, None)
-
-
-def _for(operation: Operation, plugins: Iterable[AdmissionPlugin]) -> _Steps:
-    return _Steps([plugin for plugin in plugins if operation in plugin.operations])

@@ -37,6 +37,7 @@ class ClusterCache(Generic[V]):
         """The value of a cluster if it is cached, otherwise None."""
         self.peek: Final = self._values.peek
         """`cached`, without counting as a use."""
+        self._followers: list[Callable[[], None]] = []
         self._loading: dict[Name, object] = {}
         """The latest load of a cluster, unless something happened since it began that makes its outcome doubtful."""
         self._writing: Counter[Name] = Counter()
@@ -60,7 +61,16 @@ class ClusterCache(Generic[V]):
                 del self._loading[cluster]
         if unchanged and value is not None and not self.is_writing(cluster):
             self._values.set(cluster, value)
+            self._announce()
         return value
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have a function called when the value of any cluster was loaded, or became doubtful."""
+        self._followers.append(changed)
+
+    def _announce(self) -> None:
+        for changed in self._followers:
+            changed()
 
     def writing(self, cluster: Name, keys: Sequence[str] = ()) -> None:
         """A write of what the cluster's value depends on begins. Several may be under way; each ends with `written`."""
@@ -87,8 +97,10 @@ class ClusterCache(Generic[V]):
         del keys
         self._values.pop(cluster)
         self._loading.pop(cluster, None)
+        self._announce()
 
     def clear(self) -> None:
         """Forget all clusters: changes may have been missed."""
         self._values.clear()
         self._loading.clear()
+        self._announce()

@@ -91,6 +91,11 @@ def _namespace(name: str, uid: str, created_at: str) -> bytes:
     )
 
 
+def lasts(cluster_state: ClusterState, namespace: str) -> bool:
+    """Whether a namespace exists for as long as its cluster does, which is not being deleted."""
+    return namespace in IMMORTAL and not cluster_state.terminating
+
+
 async def namespace_guard(storage: Storage, resource: ServedResource, cluster_state: ClusterState, namespace: str) -> Sequence[Compare]:
     """Check that a namespace exists and is not terminating (upstream's NamespaceLifecycle admission).
 
@@ -100,9 +105,9 @@ async def namespace_guard(storage: Storage, resource: ServedResource, cluster_st
     Raises:
         StatusError: 404 for a missing namespace, 403 for a terminating one.
     """
-    by_default = namespace in DEFAULT_NAMESPACES and not cluster_state.terminating
-    if by_default and namespace in IMMORTAL:
+    if lasts(cluster_state, namespace):
         return ()
+    by_default = namespace in DEFAULT_NAMESPACES and not cluster_state.terminating
     key = namespace_keys(resource.keys.root).object_key(cluster_state.name, "", namespace)
     item = await storage.get(key)
     if item is None:

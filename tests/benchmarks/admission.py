@@ -39,12 +39,14 @@ async def idle_row(directory: Path) -> AsyncIterator[Row]:
         async def measure(chain: AdmissionChain) -> float:
             best = 1e9
             for _ in range(5):
-                start = time.perf_counter()
+                start = time.thread_time()
                 for _ in range(_WRITES):
-                    if chain.changes("UPDATE", cluster, resource):
-                        await chain.mutate(attributes)
-                    await chain.validate(attributes)
-                best = min(best, time.perf_counter() - start)
+                    steps = chain.steps("UPDATE", cluster, resource, dry_run=False)
+                    if steps.mutating:
+                        await steps.mutate(attributes)
+                    if steps.validating:
+                        await steps.validate(attributes)
+                best = min(best, time.thread_time() - start)
             return best / _WRITES * 1e6
 
         ours, bare = await measure(chain), await measure(AdmissionChain())

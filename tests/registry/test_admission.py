@@ -487,10 +487,10 @@ async def test_a_plugin_without_rules_for_a_cluster_is_not_called(tmp_path: Path
     selective = Selective("a")
     async with api_with(tmp_path, selective) as api:
         chain = AdmissionChain((selective,))
-        assert chain.changes("UPDATE", CLUSTER, CONFIG_MAPS)
+        assert chain.steps("UPDATE", CLUSTER, CONFIG_MAPS, dry_run=False).mutating == (selective,)
         # A write shows that the cluster has no webhooks.
         await api.ok("POST", MAPS.replace("/a/", "/b/"), config_map("first"))
-        assert not chain.changes("UPDATE", Name("b"), CONFIG_MAPS)
+        assert chain.steps("UPDATE", Name("b"), CONFIG_MAPS, dry_run=False) == ((), ())
         for cluster, data in (("b", {"k": "v"}), ("a", {"changed": "here"})):
             path = MAPS.replace("/a/", f"/{cluster}/")
             created = await api.ok("POST", path, {**config_map("one"), "data": {"k": "v"}})
@@ -503,3 +503,101 @@ async def test_a_plugin_without_rules_for_a_cluster_is_not_called(tmp_path: Path
             ("UPDATE", True),
             ("DELETE", True),
         ]
+
+
+class Switched(Recorder):
+    """Has rules when it is told so."""
+
+    name = "Switched"
+
+    def __init__(self, *, announces: bool) -> None:
+        super().__init__()
+        self.rules = False
+        self.asked = 0
+        self.changed: Callable[[], None] = lambda: None
+        self._announces = announces
+
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:  # noqa: ARG002 - the same for all
+        self.asked += 1
+        return not self.rules
+
+    def follow(self, changed: Callable[[], None]) -> bool:
+        self.changed = changed
+        return self._announces
+
+
+def test_answers_of_a_plugin_that_announces_changes_are_kept_until_then() -> None:
+    """The second write of a kind costs one look-up, and the first one after an announcement sees the rules."""
+    plugin = Switched(announces=True)
+    chain = AdmissionChain((plugin,))
+    for _ in range(3):
+        assert chain.steps("CREATE", CLUSTER, CONFIG_MAPS, dry_run=False) == ((), ())
+    assert plugin.asked == 1
+    plugin.rules = True
+    plugin.changed()
+    assert chain.steps("CREATE", CLUSTER, CONFIG_MAPS, dry_run=False).validating == (plugin,)
+    assert chain.steps("CREATE", Name("b"), CONFIG_MAPS, dry_run=False).validating == (plugin,)
+
+
+def test_a_plugin_that_announces_nothing_is_asked_for_each_write() -> None:
+    """The rules of a plugin of a library user count at once, whatever the others have announced."""
+    plugin, other = Switched(announces=False), Switched(announces=True)
+    chain = AdmissionChain((other, plugin))
+    assert not chain.sees("CREATE", CLUSTER, CONFIG_MAPS)
+    plugin.rules = True
+    assert chain.steps("CREATE", CLUSTER, CONFIG_MAPS, dry_run=False).validating == (plugin,)
+
+
+def test_kept_steps_are_bounded() -> None:
+    """Writes in any number of clusters keep a bounded number of answers."""
+    plugin = Switched(announces=True)
+    chain = AdmissionChain((plugin,))
+    for number in range(5000):
+        chain.steps("CREATE", Name(f"c{number}"), CONFIG_MAPS, dry_run=False)
+    known = chain._known
+    assert 0 < len(known) <= 2048
+    assert len({id(steps) for steps in known.values()}) == 1, "equal ones are one object"
+
+
+class Counting(Recorder):
+    """Judges dry runs alone."""
+
+    name = "Counting"
+    only_dry_runs = True
+
+
+def test_a_plugin_for_dry_runs_is_not_asked_about_other_writes() -> None:
+    """Quotas, for example, are charged by the transaction of a write that is stored."""
+    plugin = Counting()
+    chain = AdmissionChain((plugin,))
+    assert chain.steps("CREATE", CLUSTER, CONFIG_MAPS, dry_run=False).validating == ()
+    assert chain.steps("CREATE", CLUSTER, CONFIG_MAPS, dry_run=True).validating == (plugin,)
+
+
+class Late(Switched):
+    """Gets rules while a write is on its way."""
+
+    name = "Late"
+    resources = frozenset({CONFIG_MAPS})
+
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:
+        ignored = super().ignores(cluster, resource)
+        self.rules = True
+        return ignored
+
+    async def mutate(self, attributes: Attributes) -> None:
+        if attributes.obj is not None:
+            attributes.obj["data"]["late"] = "yes"
+
+
+async def test_a_write_has_the_plugins_of_its_begin(tmp_path: Path) -> None:
+    """A plugin whose rules appear during an update does not see that update, whose new object shares parts with the stored one."""
+    late = Late(announces=False)
+    async with api_with(tmp_path, late) as api:
+        created = await api.ok("POST", MAPS, config_map("one"))
+        late.rules = False
+        late.seen.clear()
+        updated = await api.ok("PUT", f"{MAPS}/one", {**created, "data": {"k": "w"}})
+        assert (updated["data"], late.seen) == ({"k": "w"}, [])
+        updated = await api.ok("PUT", f"{MAPS}/one", {**created, "metadata": {"name": "one"}, "data": {"k": "x"}})
+        assert updated["data"] == {"k": "x", "late": "yes"}

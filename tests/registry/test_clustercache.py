@@ -54,6 +54,26 @@ async def test_a_value_is_loaded_once() -> None:
     assert (cache.cached(A), cache.cached(B), len(cache)) == ("a1", "b2", 2)
 
 
+async def test_followers_hear_of_each_load_and_of_each_doubt() -> None:
+    """An answer of `cached` never changes from one value to another, or to none for a change, without an announcement."""
+    source, heard = Source(), [0]
+    cache = ClusterCache(source, capacity=10)
+
+    def hear() -> None:
+        heard[0] += 1
+
+    cache.follow(hear)
+    await cache.get(A)
+    assert heard == [1]
+    await cache.get(A)
+    assert heard == [1]
+    for number, change in enumerate(
+        (lambda: cache.writing(A), lambda: cache.written(A), lambda: cache.invalidate(B), cache.clear), start=2
+    ):
+        change()
+        assert heard == [number]
+
+
 async def test_the_longest_unused_goes_first() -> None:
     """Beyond its capacity the cache drops the least recently used cluster; `get` and `cached` both count as use."""
     source = Source()

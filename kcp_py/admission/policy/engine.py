@@ -217,6 +217,10 @@ class PolicyEngine:
         hooks = self._hooks.known(cluster)
         return hooks is NO_HOOKS or is_exempt(resource) or (hooks is not None and hooks.lacks(resource))
 
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have a function called when an answer of `has_none` may have become another one."""
+        self._hooks.follow(changed)
+
     async def hooks(self, attributes: Attributes) -> Sequence[Hook]:
         """The policies that may be about a write.
 

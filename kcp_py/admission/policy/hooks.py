@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from kcp_py.admission.clusterobjects import ClusterObjects, Found
@@ -37,6 +37,11 @@ class ClusterHooks:
             return NO_HOOKS
         policies = self._policies.cached(cluster)
         return None if policies is None else self._of(cluster, policies, bindings)
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have a function called when an answer of `known` may have become another one."""
+        self._policies.follow(changed)
+        self._bindings.follow(changed)
 
     async def get(self, cluster: Name) -> Hooks:
         """The hooks of a cluster.

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver `pkg/admission/plugin/policy/mutating` (`dispatcher.go`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcp_py.admission.policy.compiled import CompiledPolicies
@@ -70,6 +70,11 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no policies for a resource, or the resource is exempt."""
         return self._engine.has_none(cluster, resource)
+
+    def follow(self, changed: Callable[[], None]) -> bool:
+        """Announce what clusters configure."""
+        self._engine.follow(changed)
+        return True
 
     async def mutate(self, attributes: Attributes) -> None:
         """Apply the policies of the cluster.

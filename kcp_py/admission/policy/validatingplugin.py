@@ -5,7 +5,7 @@ Source: k8s.io/apiserver `pkg/admission/plugin/policy/validating/dispatcher.go`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcp_py.admission.policy.compiled import CompiledPolicies
@@ -102,6 +102,11 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no policies, or the resource is exempt."""
         return self._engine.has_none(cluster, resource)
+
+    def follow(self, changed: Callable[[], None]) -> bool:
+        """Announce what clusters configure."""
+        self._engine.follow(changed)
+        return True
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask the policies of the cluster.

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver `pkg/admission/plugin/webhook/generic`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -73,6 +73,10 @@ class WebhookDispatch:
         if found is None or resource in _SEVERAL_GROUPS:
             return False
         return not any(webhook.matching.may_select(resource) for one in found for webhook in one.value)
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have a function called when an answer of `has_none` may have become another one."""
+        self._configurations.follow(changed)
 
     async def webhooks(self, attributes: Attributes) -> Sequence[Webhook]:
         """The webhooks of the cluster of a write in the order in which they are called, if any may be called.

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver `pkg/admission/plugin/webhook/mutating` (`dispatcher.go
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import orjson
@@ -58,6 +58,11 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no webhooks, or the resource is exempt."""
         return self._dispatch.has_none(cluster, resource)
+
+    def follow(self, changed: Callable[[], None]) -> bool:
+        """Announce what clusters configure."""
+        self._dispatch.follow(changed)
+        return True
 
     async def mutate(self, attributes: Attributes) -> None:
         """Call the webhooks of the cluster.

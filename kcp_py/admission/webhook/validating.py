@@ -6,7 +6,7 @@ Source: k8s.io/apiserver `pkg/admission/plugin/webhook/validating/dispatcher.go`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from kcp_py.admission.webhook.calls import CallFailedError
@@ -33,6 +33,11 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no webhooks, or the resource is exempt."""
         return self._dispatch.has_none(cluster, resource)
+
+    def follow(self, changed: Callable[[], None]) -> bool:
+        """Announce what clusters configure."""
+        self._dispatch.follow(changed)
+        return True
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask the webhooks of the cluster.

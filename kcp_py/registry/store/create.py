@@ -118,10 +118,13 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     check_open(cluster_state, resource, name)
     compares: list[Compare] = []
     attributes = attributes_of("CREATE", request, namespace, name, obj=obj, old=None, compares=compares)
-    await mutate(access.admission, attributes)
+    steps = access.admission.steps("CREATE", cluster_state.name, resource.group_resource, dry_run=dry_run)
+    if steps.mutating:
+        await mutate(steps, attributes)
     resource.strategy.follow_admission(obj)
     await check(resource, obj, None, request.context.warnings, size=size)
-    await access.admission.validate(attributes)
+    if steps.validating:
+        await steps.validate(attributes)
     if versioned and not dry_run:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     key = resource.keys.object_key(cluster_state.name, namespace, name)

@@ -65,8 +65,11 @@ async def delete(access: Access, request: WriteRequest) -> StoreResult:
             raise errors.forbidden(resource.group_resource, name, refusal)
         admitted: list[Compare] = []
         attributes = attributes_of("DELETE", request, namespace, name, obj=None, old=old, compares=admitted, revision=item.mod_revision)
-        await access.admission.mutate(attributes)
-        await access.admission.validate(attributes)
+        steps = access.admission.steps_of(attributes)
+        if steps.mutating:
+            await steps.mutate(attributes)
+        if steps.validating:
+            await steps.validate(attributes)
         try:
             if (kept := resource.strategy.postpone_delete(old, options.grace_period_seconds)) is not None:
                 return await _postpone(access, request, item, kept, admitted)

@@ -22,7 +22,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_create, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
-from kcp_py.registry.admission import AdmissionChain, Attributes
+from kcp_py.registry.admission import Attributes, Steps
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.writerequest import FieldManager
@@ -96,13 +96,13 @@ def _empty(resource: ServedResource) -> dict[str, Any] | None:
     return {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": {}, **obj} if obj else None
 
 
-async def mutate(admission: AdmissionChain, attributes: Attributes) -> None:
+async def mutate(steps: Steps, attributes: Attributes) -> None:
     """Let admission change the object. Changes of plugins have no field owner; unreadable `managedFields` are put back, with a warning.
 
     Source: apiserver `endpoints/handlers/fieldmanager/admission.go`. A step of admission that changes owners replaces their list.
     """
     before = ((attributes.obj or {}).get("metadata") or {}).get("managedFields")
-    await admission.mutate(attributes)
+    await steps.mutate(attributes)
     metadata = (attributes.obj or {}).get("metadata") or {}  # a plugin may have put another one there
     after = metadata.get("managedFields")
     if after is before or after is None:

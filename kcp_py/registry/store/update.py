@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -109,13 +108,14 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     metadata = new["metadata"]
     name = metadata["name"]
     admitted: list[Compare] = []
-    mutated = access.admission.changes("UPDATE", cluster_state.name, resource.group_resource)
-    if mutated:
+    # Chosen once: a plugin that gets rules meanwhile sees the next write, because this one began before.
+    steps = access.admission.steps("UPDATE", cluster_state.name, resource.group_resource, dry_run=request.options.dry_run)
+    if steps.mutating:
         # The new object shares parts with the stored one, which plugins must not change.
-        new = await offload(deepcopy, new) if size > Inline.TRANSFORM else deepcopy(new)
+        new = await offload(_copy, new) if size > Inline.TRANSFORM else _copy(new)
     attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted, revision=item.mod_revision)
-    if mutated:
-        await mutate(access.admission, attributes)
+    if steps.mutating:
+        await mutate(steps, attributes)
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
         if size > Inline.TRANSFORM:
             new = await offload(view.prepared, new, old, resource)
@@ -123,7 +123,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
             new = view.prepared(new, old, resource)
         metadata, attributes = new["metadata"], attributes._replace(obj=new)
     await check(resource, new, old, request.warnings, subresource=subresource, size=size)
-    await access.admission.validate(attributes)
+    if steps.validating:
+        await steps.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)
     if size > Inline.TRANSFORM:
@@ -156,6 +157,12 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if resource.group_resource == RESOURCE_QUOTAS and not subresource:
         return await counted(access, item.key, result)
     return result
+
+
+def _copy(obj: dict[str, Any]) -> dict[str, Any]:
+    """A copy that shares nothing with an object. `deepcopy` takes five times as long."""
+    copied: dict[str, Any] = orjson.loads(orjson.dumps(obj))
+    return copied
 
 
 def _encoded(stored: dict[str, Any], item: KeyValue, *, finished: bool) -> tuple[bytes, bool]:
