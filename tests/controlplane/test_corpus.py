@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane.corpus_exceptions import unexplained
 from tests.controlplane.corpus_judgement import control_plane, judge
+from tests.controlplane.corpus_table import TABLE, render
 from tests.corpus import needs_corpus
 
 pytestmark = [pytest.mark.anyio, needs_corpus]
@@ -20,3 +21,4 @@ async def test_everything_is_judged_as_upstream_judges_it(tmp_path: Path) -> Non
     assert list(unexplained(judgement)) == []
     assert judgement.agreed["crs: accepted"] >= 1860
     assert judgement.agreed["crds and crds-huge: established together"] >= 616
+    assert TABLE.read_text("utf-8") == render(judgement), "docs/corpus.md is out of date: run `make update`"
