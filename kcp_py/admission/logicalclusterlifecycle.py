@@ -11,9 +11,10 @@ from typing import Any, Final
 from kcp_py.apimachinery import errors
 from kcp_py.apis.access import GRANTS
 from kcp_py.apis.kcp.logicalclusters import INACTIVE_ANNOTATION, LEGACY_INACTIVE_ANNOTATION
-from kcp_py.apis.rbac.policy import KCP_ADMINS
+from kcp_py.apis.rbac.policy import CLUSTER_OPERATORS, KCP_ADMINS
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
+from kcp_py.registry.clusterlimits import LIMIT_ANNOTATIONS
 from kcp_py.request.user import SYSTEM_MASTERS
 from kcp_py.tenancy import LOGICAL_CLUSTER
 
@@ -27,8 +28,10 @@ class LogicalClusterLifecycle(AdmissionPlugin):
     """Fills `status.URL` of a new LogicalCluster, and refuses to delete the clusters that always exist.
 
     An administrator of one cluster may change labels, finalizers and annotations of its LogicalCluster. The specification, the status,
-    whether the cluster is switched off, and labels of the domain of ClusterAccessGrants are for administrators of all clusters. Clusters
-    whose names begin with `system:` are made by the server and by `system:masters` alone: they cannot be deleted.
+    whether the cluster is switched off, its limits, and labels of the domain of ClusterAccessGrants are for administrators of all
+    clusters. Operators of clusters, who make and delete clusters, set limits, too. Others cannot delete a cluster with limits of its own,
+    because a new cluster of its name would have none. Clusters whose names begin with `system:` are made by the server and by
+    `system:masters` alone: they cannot be deleted.
 
     In kcp `spec.directlyDeletable` and the user's groups decide for every cluster whether it is deleted.
     """
@@ -64,20 +67,40 @@ class LogicalClusterLifecycle(AdmissionPlugin):
             message = f"only members of {SYSTEM_MASTERS} can create clusters of the system"
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, message)
         obj, old = attributes.obj, attributes.old
-        if attributes.operation != "UPDATE" or obj is None or old is None or not _ADMINISTRATORS.isdisjoint(attributes.user.groups):
+        if not _ADMINISTRATORS.isdisjoint(attributes.user.groups):
             return
-        if changed := _reserved_change(obj, old, "status" if attributes.subresource else "spec"):
-            message = f"only administrators of all clusters can change {changed}"
+        operator, refused = CLUSTER_OPERATORS in attributes.user.groups, ""
+        if attributes.operation == "UPDATE" and obj is not None and old is not None:
+            if changed := _reserved_change(obj, old, "status" if attributes.subresource else "spec", limits=not operator):
+                refused = f"change {changed}"
+        elif not operator and (
+            limit := next((name for name in LIMIT_ANNOTATIONS if name in _annotations(obj if old is None else old)), "")
+        ):
+            refused = f"set the annotation {limit}" if old is None else f"delete a logical cluster with the annotation {limit}"
+        if refused:
+            message = f"only administrators of all clusters can {refused}"
             raise errors.forbidden(attributes.resource.group_resource, attributes.name, message)
 
 
-def _reserved_change(obj: Mapping[str, Any], old: Mapping[str, Any], member: str) -> str:
-    """The field that a write changes and only administrators of all clusters can change; empty where there is none."""
+def _reserved_change(obj: Mapping[str, Any], old: Mapping[str, Any], member: str, *, limits: bool) -> str:
+    """The field that a write changes and only administrators of all clusters can change; empty where there is none.
+
+    Args:
+        obj: the new object.
+        old: the object as it is.
+        member: that is reserved.
+        limits: whether limits are such fields.
+    """
     if obj.get(member) != old.get(member):
         return member
-    annotations, before = (one["metadata"].get("annotations") or {} for one in (obj, old))
-    if switched := next((name for name in _SWITCHES if annotations.get(name) != before.get(name)), ""):
+    annotations, before = _annotations(obj), _annotations(old)
+    names = (*_SWITCHES, *LIMIT_ANNOTATIONS) if limits else _SWITCHES
+    if switched := next((name for name in names if annotations.get(name) != before.get(name)), ""):
         return f"the annotation {switched}"
     labels, before = (one["metadata"].get("labels") or {} for one in (obj, old))
     reserved = (name for name in sorted({*labels, *before}) if name.startswith(_RESERVED_LABELS) and labels.get(name) != before.get(name))
     return next((f"the label {name}" for name in reserved), "")
+
+
+def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {} if obj is None else obj["metadata"].get("annotations") or {}

@@ -17,6 +17,7 @@ EVENT_TTL: Final = "event-ttl-controller"
 GARBAGE_COLLECTOR: Final = "garbage-collector-controller"
 LEGACY_CLEANER: Final = "legacy-serviceaccount-token-cleaner-controller"
 LOGICAL_CLUSTER_CONTROLLER: Final = "logicalcluster-controller"
+LOGICAL_CLUSTER_LIMITS: Final = "logicalcluster-limits-controller"
 NAMESPACE: Final = "namespace-controller"
 POD_GARBAGE_COLLECTOR: Final = "pod-garbage-collector-controller"
 RESOURCE_QUOTA: Final = "resourcequota-controller"
@@ -36,6 +37,7 @@ CONTROLLERS: Final = (
     GARBAGE_COLLECTOR,
     LEGACY_CLEANER,
     LOGICAL_CLUSTER_CONTROLLER,
+    LOGICAL_CLUSTER_LIMITS,
     NAMESPACE,
     POD_GARBAGE_COLLECTOR,
     RESOURCE_QUOTA,

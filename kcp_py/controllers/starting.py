@@ -11,6 +11,7 @@ from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.core.tokensecrets import CONTROLLER
 from kcp_py.client import Client, Tap
+from kcp_py.controllers.clusterlimits import ClusterLimitsController, UsageLedger
 from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.crds import CRDController
 from kcp_py.controllers.disruption import DisruptionController
@@ -19,7 +20,7 @@ from kcp_py.controllers.finishedjobs import FinishedJobController
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.legacytokens import LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
-from kcp_py.controllers.names import ALIASES, WORKLOAD_SIMULATION, check_selection, is_enabled
+from kcp_py.controllers.names import ALIASES, LOGICAL_CLUSTER_LIMITS, WORKLOAD_SIMULATION, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.pods import PodGarbageCollector
 from kcp_py.controllers.resourcequotas import Recount, ResourceQuotaController
@@ -55,6 +56,7 @@ def start_controllers(
     election: LeaderElection | None = None,
     signer: SigningController | None = None,
     recount: Recount | None = None,
+    usage: UsageLedger | None = None,
 ) -> list[ReconcileLoop]:
     """Run the selected controllers for as long as the supervisor lives.
 
@@ -69,6 +71,7 @@ def start_controllers(
         election: the controllers run only while it is won; None to run them always.
         signer: signs certificates. It runs in each process that has the key, elected or not; None where this one has none.
         recount: counts a quota anew. Servers have it, elected or not; None elsewhere.
+        usage: knows the usage of clusters with limits; as `recount`.
 
     Raises:
         ValueError: the selection names a controller that does not exist, or two controllers have one name.
@@ -97,6 +100,10 @@ def start_controllers(
     if recount is not None:
         own_to_servers.append(ResourceQuotaController(recount))
     local = [ReconcileLoop(tap, one, changes_of(tap, one)) for one in own_to_servers if is_enabled(one.name, selection)]
+    if usage is not None and is_enabled(LOGICAL_CLUSTER_LIMITS, selection):
+        queue = WorkQueue(per_cluster=ClusterLimitsController.per_cluster)
+        shower = ClusterLimitsController(client, usage, queue)
+        local.append(ReconcileLoop(tap, shower, changes_of(tap, shower), queue=queue))
     _start(supervisor, local)
     if not loops:
         return local

@@ -11,7 +11,7 @@ from typing import Self
 
 import structlog
 
-from kcp_py.admission import ResourceQuota
+from kcp_py.admission.names import is_on
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
@@ -25,6 +25,7 @@ from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
+from kcp_py.controlplane.limits import default_limits
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.egress import Caller, Networks, Service, ServiceResolver
@@ -209,7 +210,9 @@ class ControlPlane:
         catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks, root_ca=root_ca)
         tables = catalog.tables
         cluster_services = ClusterServices(access, tables)
-        clusters = LogicalClusters(access, fanout, root=root, url=options.external_url(options.secure_port), builtins=catalog.builtins)
+        limits = default_limits(options)
+        url = options.external_url(options.secure_port)
+        clusters = LogicalClusters(access, fanout, root=root, url=url, builtins=catalog.builtins, limits=limits)
 
         service_accounts.connect(tables, clusters)
 
@@ -219,7 +222,8 @@ class ControlPlane:
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        quotas = QuotaLedger(storage, root, access.commit, shared=access.range_cache is None)
+        charged = is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
+        quotas = QuotaLedger(storage, root, access.commit, shared=access.range_cache is None, quotas=charged, limits=limits)
         await quotas.start()
         self._stack.push_async_callback(quotas.aclose)
         parts = AdmissionParts(
@@ -235,8 +239,7 @@ class ControlPlane:
             webhooks=webhooks,
         )
         access.admission = build_admission(parts, self._admission)
-        if any(isinstance(plugin, ResourceQuota) for plugin in access.admission.plugins):
-            access.ledger = quotas
+        access.ledger = quotas
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(fanout, started))
@@ -269,11 +272,12 @@ class ControlPlane:
             election=LeaderElection(self.client) if is_elected(options) else None,
             signer=self._signer(),
             recount=quotas.recount,
+            usage=quotas,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         start_compaction(options, supervisor, storage)
-        self.app = self._edge(storage, identity, service_accounts)
+        self.app = self._edge(storage, identity, service_accounts, quotas)
 
     def _signer(self) -> SigningController:
         options = self._options
@@ -299,7 +303,7 @@ class ControlPlane:
         finally:
             self._feed_running = False
 
-    def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts) -> ASGIApp:
+    def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts, quotas: QuotaLedger) -> ASGIApp:
         options = self._options
         checks = HealthChecks()
         checks.add("etcd", storage.check)
@@ -324,7 +328,15 @@ class ControlPlane:
             token_cluster=service_accounts.tokens.cluster_of,
             request_timeout=options.request_timeout,
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
+            states=self.backend.clusters,
             further=self._filters,
+        )
+        self.gauges.add(
+            "kcp_cluster_limit_refusals",
+            "Requests that were refused because their logical cluster has reached a limit.",
+            lambda: {**settings.shares.refused(), **quotas.refused()},
+            kind="counter",
+            labels=("limit",),
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)

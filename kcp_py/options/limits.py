@@ -47,6 +47,45 @@ class LimitOptions:
         "A watch without timeoutSeconds ends after a random time between this value and twice this value, which distributes the load.",
     )
 
+    logical_cluster_total_object_limit: int = setting(
+        integer(0, 10**15),
+        0,
+        LIMITS,
+        "How many objects a logical cluster may have, without events; further ones are refused with 403. 0: no limit. "
+        "Annotation: core.kcp.io/max-total-objects. Limits in options do not apply to root and to clusters of the system.",
+    )
+    logical_cluster_total_byte_limit: int = setting(
+        SIZE, 0, LIMITS, "How large the objects of a logical cluster may be together. 0: no limit. Annotation: kcp-py.io/max-total-bytes."
+    )
+    logical_cluster_definition_limit: int = setting(
+        integer(0, 10**9),
+        0,
+        LIMITS,
+        "How many CustomResourceDefinitions a logical cluster may have. 0: no limit. "
+        "Annotation: kcp-py.io/max-custom-resource-definitions.",
+    )
+    logical_cluster_watch_limit: int = setting(
+        integer(0, 10**9),
+        0,
+        LIMITS,
+        "How many watches of a logical cluster may run at a time on one server; further ones are answered with 429. 0: no limit. "
+        "Annotation: kcp-py.io/max-watches.",
+    )
+    logical_cluster_request_limit: int = setting(
+        integer(0, 10**6),
+        0,
+        LIMITS,
+        "How many requests to a logical cluster one server answers per second; further ones are answered with 429. 0: no limit. "
+        "Annotation: kcp-py.io/max-requests-per-second.",
+    )
+    logical_cluster_request_burst: int = setting(
+        integer(0, 10**6),
+        0,
+        LIMITS,
+        "How many requests to a logical cluster may come at once, beyond --logical-cluster-request-limit. 0: twice that limit. "
+        "Annotation: kcp-py.io/max-request-burst.",
+    )
+
     event_history_age: float = setting(
         DURATION, 300.0, HISTORY, "How long old revisions stay readable and watchable; older ones are compacted (sqlite, memory)."
     )

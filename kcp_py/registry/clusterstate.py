@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterlimits import NO_LIMITS, Limits
 from kcp_py.storage.contract import Compare, Operation
 
 CLUSTER_OBJECT: Final = "cluster"
@@ -34,6 +35,8 @@ class ClusterState(NamedTuple):
     """RFC 3339: until when a deleted cluster can be undeleted. Empty for a cluster that is not deleted, or whose content is going."""
     life: tuple[Compare, ...] = ()
     """Holds for as long as the cluster exists, whatever changes in it, and not for another cluster of the same name."""
+    limits: Limits = NO_LIMITS
+    """Of the whole cluster."""
 
 
 class StaleStateError(Exception):

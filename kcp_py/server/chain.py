@@ -20,6 +20,7 @@ from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.authorization import AuthorizationFilter
 from kcp_py.server.filters.cluster import ClusterFilter, Resolve, TokenCluster, resolve_nothing
+from kcp_py.server.filters.clusterlimits import ClusterLimitsFilter, ClusterStates, Shares
 from kcp_py.server.filters.concurrency import ConcurrencyFilter, Fairness, InFlight
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.impersonation import ImpersonationFilter
@@ -62,6 +63,10 @@ class ChainSettings:
     """Headers in which front proxies name users; None where no proxy is trusted."""
     running: LongRequests | None = None
     """Checks the callers of watches again while they run; None where there are no watches."""
+    states: ClusterStates | None = None
+    """Knows the limits of clusters; None where there are none."""
+    shares: Shares = field(default_factory=Shares)
+    """What clusters use of these limits."""
     further: Sequence[Filter] = ()
     """Filters of the program, behind those of the server."""
 
@@ -91,6 +96,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
         partial(ConcurrencyFilter, fairness=settings.fairness),
         partial(ImpersonationFilter, authorizer=settings.authorizer),
         partial(AuthorizationFilter, authorizer=settings.authorizer, running=settings.running),
+        *((partial(ClusterLimitsFilter, states=settings.states, shares=settings.shares),) if settings.states is not None else ()),
         WildcardFilter,
         *settings.further,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -69,7 +70,7 @@ class Exchange:
         continuation: set by a handler that has started a long stream: the rest of it, carried out by `go_on` when every filter has
             returned. Thousands of idle watches then hold in memory neither the frames of all filters nor what these have learned.
         end: set with the continuation: ends the stream cleanly before its time, and drops events that wait. May be called once.
-        leave: called when a request with an `end` has ended; set by the authorization filter.
+        leave: called when a request with a continuation has ended; set by `at_end`.
         on_end: set with the continuation by the telemetry filter; called once when the request has ended.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
         status: of the response, 0 until it starts.
@@ -379,6 +380,11 @@ class Exchange:
         for callback in callbacks or ():
             callback()
 
+    def at_end(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when a request that goes on has ended, in whatever way."""
+        before = self.leave
+        self.leave = callback if before is None else partial(_call_both, before, callback)
+
     def release(self) -> None:
         """Stop watching the connection, and give back what the body held. Called at the end of every exchange; harmless when repeated."""
         self._callbacks = None
@@ -393,6 +399,11 @@ class Exchange:
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
+
+
+def _call_both(first: Callable[[], None], second: Callable[[], None]) -> None:
+    first()
+    second()
 
 
 Handler = Callable[[Exchange], Awaitable[None]]

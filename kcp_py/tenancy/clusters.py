@@ -12,6 +12,7 @@ import orjson
 from kcp_py.apis.kcp.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.clustercache import ClusterCache
+from kcp_py.registry.clusterlimits import NO_LIMITS, Limits, limits_of
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.default_events import DefaultEvents
 from kcp_py.registry.namespace_events import NamespaceEvents
@@ -36,7 +37,15 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
     """
 
     def __init__(
-        self, access: Access, fanout: Fanout, *, root: str, url: str = "", capacity: int = 2_000, builtins: Iterable[ServedResource] = ()
+        self,
+        access: Access,
+        fanout: Fanout,
+        *,
+        root: str,
+        url: str = "",
+        capacity: int = 2_000,
+        builtins: Iterable[ServedResource] = (),
+        limits: Limits = NO_LIMITS,
     ) -> None:
         """Follow the changes of the store.
 
@@ -47,9 +56,11 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             url: the server's base URL, for the status of new clusters.
             capacity: the number of cached states.
             builtins: the built-in resources; their default objects exist as long as the cluster.
+            limits: of clusters that state none.
         """
         super().__init__(self._load, capacity=capacity)
         self._access = access
+        self._limits = limits
         self._keys = logical_cluster_keys(root)
         self._url = url
         self._on_gone: list[Gone] = []
@@ -125,7 +136,14 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         virtual_uid = str(uuid.uuid5(_VIRTUAL_UID_SPACE, cluster))
         absent = (Compare(key, mod_revision=0),)
         return ClusterState(
-            cluster, virtual_uid, 0, now, guard=absent, create_with=(Put(key, value),), life=(Compare(key, create_revision=0),)
+            cluster,
+            virtual_uid,
+            0,
+            now,
+            guard=absent,
+            create_with=(Put(key, value),),
+            life=(Compare(key, create_revision=0),),
+            limits=limits_of(cluster, None, self._limits),
         )
 
     async def ensure(self, cluster: Name) -> None:
@@ -160,6 +178,7 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             guard=(Compare(item.key, mod_revision=item.mod_revision),),
             delete_after=delete_after(obj) or "",
             life=(Compare(item.key, create_revision=item.create_revision),),
+            limits=limits_of(cluster, metadata.get("annotations"), self._limits),
         )
 
     def _changed(self, event: ObjectEvent) -> None:

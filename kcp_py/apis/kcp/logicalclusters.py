@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported
 from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
+from kcp_py.registry.clusterlimits import LIMIT_ANNOTATIONS, parse_limit
 from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.strategy import Strategy
 
@@ -75,10 +76,11 @@ class LogicalClusterStrategy(Strategy):
         _label(obj)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        return _name_problems(obj) + _annotation_problems(obj, {"metadata": {}})
+        nothing: dict[str, Any] = {"metadata": {}}
+        return _name_problems(obj) + _annotation_problems(obj, nothing) + _limit_problems(obj, nothing)
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        problems = _name_problems(obj) + _annotation_problems(obj, old)
+        problems = _name_problems(obj) + _annotation_problems(obj, old) + _limit_problems(obj, old)
         spec, before = _map(obj, "spec"), _map(old, "spec")
         if (spec.get("initializers") or []) != (before.get("initializers") or []):
             problems.append(invalid("spec.initializers", spec.get("initializers") or [], "field is immutable"))
@@ -161,6 +163,20 @@ def _annotation_problems(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list
         path = f"metadata.annotations[{PROTECTION_ANNOTATION}]"
         return [forbidden(path, f"the logical cluster is deleted; remove the annotation {DELETE_AFTER_ANNOTATION} to undelete it")]
     return []
+
+
+def _limit_problems(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    """The errors of new limits. Those that were stored before they were checked may stay."""
+    annotations, before = (each["metadata"].get("annotations") or {} for each in (obj, old))
+    problems = []
+    for annotation in LIMIT_ANNOTATIONS:
+        text = annotations.get(annotation)
+        if text is not None and text != before.get(annotation):
+            try:
+                parse_limit(annotation, text)
+            except ValueError as error:
+                problems.append(invalid(f"metadata.annotations[{annotation}]", text, str(error)))
+    return problems
 
 
 def _keep_deletion_finalizer(metadata: dict[str, Any], old: dict[str, Any]) -> None:

@@ -8,32 +8,35 @@ A write has to know which quotas there are. Where this server alone writes to th
 and writes that arrive after them wait for them. Where several servers share the store, each cluster with quotas has a guard, a key that
 every write of a quota changes, and every write of an object compares it; the guard goes with the last quota. So a quota counts from the
 moment of its creation, on all servers.
+
+Limits of whole clusters are charged alike: writes of LogicalClusters that change limits are like writes of quotas, and the usage of the
+cluster is a key of its own (`views`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
 
-from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.logicalcluster import Name
-from kcp_py.registry.quota.counting import count
-from kcp_py.registry.quota.quotas import RESOURCE_QUOTAS, Change, Quota
+from kcp_py.logicalcluster import ROOT, Name, is_system
+from kcp_py.registry.clusterlimits import NO_LIMITS, Limits, Used, limits_of
+from kcp_py.registry.clusterstate import CLUSTER_OBJECT
+from kcp_py.registry.quota.growth import growth_of
+from kcp_py.registry.quota.quotas import Change
 from kcp_py.registry.quota.usage import IGNORED
+from kcp_py.registry.quota.views import UNCOUNTED, Commit, Views, read_used
 from kcp_py.registry.quota.writes import Batch, View, Write, changes_of, rebased
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, NoSpaceError, Operation, Put, Storage, UnavailableError
-from kcp_py.storage.keys import ResourceKeys, resource_keys, resource_of
+from kcp_py.storage.contract import Compare, ConflictError, Delete, NoSpaceError, Operation, Put, Storage, UnavailableError
+from kcp_py.storage.keys import ResourceKeys, resource_of
 
-Commit = Callable[[Name, Iterable[str], Sequence[Compare], Sequence[Operation]], Awaitable[int]]
-"""Carries out a transaction. Takes the cluster, the prefixes of the resources that are written, compares and operations."""
-
-_CACHED_CLUSTERS: Final = 512
-_ATTEMPTS: Final = 64
 _PAGE: Final = 10_000
+_READ_AHEAD: Final = 64
+"""Writes whose objects are read at the same time."""
 
 
 class _Account:
@@ -47,52 +50,100 @@ class _Account:
 
 
 class QuotaLedger:
-    """Knows which clusters have quotas, and charges their writes. A cluster without quotas costs nothing."""
+    """Knows which clusters have quotas or limits, and charges their writes. A cluster without them costs nothing."""
 
-    def __init__(self, storage: Storage, root: str, commit: Commit, *, shared: bool) -> None:
-        """A ledger; `start` reads which clusters have quotas.
+    def __init__(
+        self,
+        storage: Storage,
+        root: str,
+        commit: Commit,
+        *,
+        shared: bool,
+        quotas: bool = True,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        """A ledger; `start` reads which clusters have quotas and limits.
 
         Args:
             storage: the store.
             root: its prefix, such as `/registry`.
             commit: writes to it.
             shared: whether other servers write to the store.
+            quotas: whether ResourceQuotas are charged.
+            limits: of clusters that state none.
         """
         self._storage = storage
         self._root = root
         self._commit = commit
         self._shared = shared
-        self._keys = resource_keys(root, *RESOURCE_QUOTAS, namespaced=True)
+        self._quotas = quotas
+        self._defaults = limits
+        self._all_limited = limits.counted
+        self._views = Views(storage, root, commit, shared=shared, quotas=quotas, defaults=limits)
+        self._keys = self._views.quota_keys
+        self._own_prefixes = frozenset({self._views.cluster_keys.prefix, *((self._keys.prefix,) if quotas else ())})
         self._known: set[Name] = set()
-        self._views: LRU[Name, View] = LRU(_CACHED_CLUSTERS)
         self._busy: dict[Name, _Account] = {}
+        self._refused = dict.fromkeys(Used._fields, 0)
+        self.on_charged: Callable[[Name], object] | None = None
+        """Called when the usage of a cluster with limits has changed."""
+
+    def refused(self) -> Mapping[tuple[str, ...], float]:
+        """How many writes were refused because of a limit of their cluster, by the limit."""
+        return {(limit,): float(count) for limit, count in self._refused.items()}
 
     async def start(self) -> None:
-        """Read which clusters have quotas.
+        """Read which clusters have quotas or limits.
 
         Raises:
             StorageError: the store could not be read.
         """
+        if self._quotas:
+            await self._know(self._keys.prefix, self._keys.cluster_at)
+        folder = self._views.usage_folder
+        await self._know(folder, lambda key: key[len(folder) :])
+
+    async def _know(self, prefix: str, cluster_at: Callable[[str], str]) -> None:
         start = ""
         while True:
-            page = await self._storage.range(self._keys.prefix, start=start, limit=_PAGE, keys_only=True)
-            self._known.update(Name(cluster) for item in page.items if (cluster := self._keys.cluster_at(item.key)))
+            page = await self._storage.range(prefix, start=start, limit=_PAGE, keys_only=True)
+            self._known.update(Name(cluster) for item in page.items if (cluster := cluster_at(item.key)))
             if not page.more:
                 return
             start = page.items[-1].key + "\x00"
 
     def follows(self, cluster: Name, keys: ResourceKeys) -> bool:
         """Whether the ledger has to see the writes of a resource in a cluster."""
-        return cluster in self._known or self._shared or keys.prefix == self._keys.prefix
+        return self._shared or cluster in self._known or self._all_limited or keys.prefix in self._own_prefixes
 
     def counts(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether quotas of a cluster may count objects of a resource."""
-        return (cluster in self._known or self._shared) and resource not in IGNORED
+        return self._quotas and (cluster in self._known or self._shared) and resource not in IGNORED
+
+    def limits(self, cluster: Name, annotations: Mapping[str, Any] | None) -> Limits:
+        """The limits of a cluster by the annotations of its LogicalCluster."""
+        return limits_of(cluster, annotations, self._defaults)
+
+    async def used(self, cluster: Name) -> Used | None:
+        """What the objects of a cluster with limits use; None where they are not counted.
+
+        Raises:
+            StorageError: the store could not be read.
+        """
+        item = await self._storage.get(self._views.usage(cluster))
+        return None if item is None else read_used(item.value)
 
     async def transact(
-        self, cluster: Name, keys: ResourceKeys, compares: Sequence[Compare], operations: Sequence[Operation], *, enforced: bool = True
+        self,
+        cluster: Name,
+        keys: ResourceKeys,
+        compares: Sequence[Compare],
+        operations: Sequence[Operation],
+        *,
+        enforced: bool = True,
+        limited: bool = True,
     ) -> int:
-        """`Storage.transact` for an object of a resource, with its quotas charged.
+        """`Storage.transact` for an object of a resource, with its quotas and limits charged.
 
         Args:
             cluster: in which the object is.
@@ -100,36 +151,67 @@ class QuotaLedger:
             compares: the conditions; they say whether the object exists.
             operations: the changes.
             enforced: whether the write is refused where it exceeds a quota.
+            limited: whether the write is refused where it exceeds a limit of the cluster.
 
         Returns:
             The revision after the transaction. Other writes of the cluster may have it, too.
 
         Raises:
-            StatusError: 403, a quota is exceeded.
+            StatusError: 403, a quota or a limit is exceeded.
             ConflictError: a compare failed.
             StorageError: as `Storage.transact`.
         """
-        if keys.prefix == self._keys.prefix:
+        if keys.prefix == self._views.cluster_keys.prefix:
+            return await self._write_cluster(cluster, keys, compares, operations)
+        if self._quotas and keys.prefix == self._keys.prefix:
             self._known.add(cluster)
             changes = await changes_of(self._storage, keys, compares, operations, enforced=enforced)
             return await self._enqueue(cluster, Write(keys.prefix, compares, operations, changes=changes, alone=True, filled=enforced))
-        resource = resource_of(keys.prefix, keys.root)
-        if resource in IGNORED:
-            return await self._commit(cluster, (keys.prefix,), compares, operations)
-        if cluster not in self._known:
+        if not self._is_known(cluster):
             try:
-                return await self._commit(cluster, (keys.prefix,), (*compares, Compare(self._guard(cluster), mod_revision=0)), operations)
+                return await self._commit(
+                    cluster, (keys.prefix,), (*compares, Compare(self._views.guard(cluster), mod_revision=0)), operations
+                )
             except ConflictError as conflict:
-                if conflict.key != self._guard(cluster):
+                if conflict.key != self._views.guard(cluster):
                     raise
                 self._known.add(cluster)
-        changes = await changes_of(self._storage, keys, compares, operations, enforced=enforced)
-        if not changes:
+        changes = []
+        if self._quotas and resource_of(keys.prefix, keys.root) not in IGNORED:
+            changes = await changes_of(self._storage, keys, compares, operations, enforced=enforced)
+        if not changes and (view := self._idle_view(cluster)) is not None:
+            guards = (Compare(self._views.guard(cluster), mod_revision=view.guard),) if self._shared else ()
+            try:
+                return await self._commit(cluster, (keys.prefix,), (*compares, *guards), operations)
+            except ConflictError as conflict:
+                if conflict.key != self._views.guard(cluster):
+                    raise
+                self._views.drop(cluster)
+        return await self._enqueue(cluster, Write(keys.prefix, compares, operations, changes=changes, limited=limited))
+
+    def _is_known(self, cluster: Name) -> bool:
+        return cluster in self._known or (self._all_limited and cluster != ROOT and not is_system(cluster)) or not self._shared
+
+    def _idle_view(self, cluster: Name) -> View | None:
+        """The view of a cluster whose usage is not kept. None where it may be, or come to be with a write that waits."""
+        view = self._views.cached(cluster) if cluster not in self._busy else None
+        return view if view is not None and view.usage is None and not view.limits.counted else None
+
+    async def _write_cluster(self, cluster: Name, keys: ResourceKeys, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        """Store or remove the LogicalCluster. Other limits have effect when this has returned."""
+        key = keys.object_key(cluster, "", CLUSTER_OBJECT)
+        own = next((operation for operation in operations if operation.key == key), None)
+        item = await self._storage.get(key)
+        before = self._views.limits(cluster, None if item is None else item.value)
+        if isinstance(own, Put) and self._views.limits(cluster, own.value) == before:
             return await self._commit(cluster, (keys.prefix,), compares, operations)
-        return await self._enqueue(cluster, Write(keys.prefix, compares, operations, changes=changes))
+        # The transaction replaces the object as it was read.
+        compares = (*compares, Compare(key, mod_revision=item.mod_revision if item is not None else 0))
+        self._known.add(cluster)
+        return await self._enqueue(cluster, Write(keys.prefix, compares, operations, alone=True))
 
     async def check(self, cluster: Name, keys: ResourceKeys, change: Change) -> None:
-        """Check a write that is not carried out.
+        """Check a write that is not carried out by the quotas.
 
         Raises:
             StatusError: 403, a quota would be exceeded.
@@ -137,6 +219,17 @@ class QuotaLedger:
         """
         if self.counts(cluster, change.resource):
             await self._enqueue(cluster, Write(keys.prefix, changes=(change,), dry_run=True))
+
+    async def check_limits(self, cluster: Name, keys: ResourceKeys, compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
+        """Check a transaction that is not carried out by the limits of the cluster.
+
+        Raises:
+            StatusError: 403, a limit would be exceeded.
+            ConflictError: a compare on an object fails.
+            StorageError: the limits could not be read.
+        """
+        if keys.prefix != self._views.cluster_keys.prefix:
+            await self._enqueue(cluster, Write(keys.prefix, compares, operations, dry_run=True))
 
     async def recount(self, cluster: Name, namespace: str, name: str) -> None:
         """Count anew what a quota counts, and write the difference. Writes of the cluster wait meanwhile.
@@ -147,8 +240,14 @@ class QuotaLedger:
         key = self._keys.object_key(cluster, namespace, name)
         await self._enqueue(cluster, Write(self._keys.prefix, alone=True, recounted=key))
 
-    def _guard(self, cluster: Name) -> str:
-        return f"{self._root}/.kcp-py/quotas/{cluster}"
+    async def recount_cluster(self, cluster: Name) -> None:
+        """Count anew what a cluster with limits uses. Writes of the cluster wait meanwhile.
+
+        Raises:
+            StorageError: the store could not be read or written.
+        """
+        self._known.add(cluster)
+        await self._enqueue(cluster, Write(self._keys.prefix, alone=True, recounted=self._views.usage(cluster)))
 
     def _enqueue(self, cluster: Name, write: Write) -> asyncio.Future[int]:
         account = self._busy.get(cluster)
@@ -176,7 +275,7 @@ class QuotaLedger:
                     batch = await self._next_batch(cluster, pending)
                     pending.extendleft(reversed(await self._carry_out(cluster, batch)))
                 except Exception as error:  # noqa: BLE001 - every write has to be answered
-                    self._views.pop(cluster)
+                    self._views.drop(cluster)
                     _fail(pending if batch is None else batch.writes, error)
                     if batch is None:
                         pending.clear()
@@ -190,14 +289,16 @@ class QuotaLedger:
         Raises:
             StorageError: the quotas could not be read or written.
         """
-        view = await self._filled(cluster)
+        view = await self._views.filled(cluster)
+        if view.usage is not None:
+            await self._find_growth(cluster, pending)
         batch = Batch(view)
         while pending:
             write = pending[0]
             if write.future.done():
                 pending.popleft()
                 continue
-            if not batch.has_room(write):
+            if not batch.has_room(write) or (view.usage is not None and write.growth is None and not write.recounted):
                 break
             try:
                 used = batch.charge(write)
@@ -205,6 +306,8 @@ class QuotaLedger:
                 # The writes before it may yet fail; they leave room then.
                 if not batch.writes and await self._is_fresh(cluster, view):
                     pending.popleft().fail(refusal)
+                    if batch.exceeded:
+                        self._refused[batch.exceeded] += 1
                 break
             pending.popleft()
             if write.dry_run:
@@ -212,6 +315,19 @@ class QuotaLedger:
             else:
                 batch.add(write, used)
         return batch
+
+    async def _find_growth(self, cluster: Name, pending: Iterable[Write]) -> None:
+        """Find out what the first writes that wait do to the usage of their cluster. Those that fail by that are answered."""
+        waiting = [write for write in islice(pending, _READ_AHEAD) if not write.recounted and write.growth is None]
+
+        async def find(write: Write) -> None:
+            try:
+                write.growth = await growth_of(self._storage, self._root, cluster, write.compares, write.operations, enforced=write.limited)
+                write.compares = (*write.compares, *write.growth.compares)
+            except Exception as error:  # noqa: BLE001 - the write has to be answered
+                write.fail(error)
+
+        await asyncio.gather(*map(find, waiting))
 
     async def _carry_out(self, cluster: Name, batch: Batch) -> Sequence[Write]:
         """Carry out a batch.
@@ -227,12 +343,13 @@ class QuotaLedger:
             return ()
         alone = writes[0] if writes[0].alone else None
         if alone is not None and alone.recounted:
-            await self._recounted(cluster, alone.recounted)
+            await self._recount(cluster, alone.recounted)
             alone.finish(0)
             return ()
         compares, operations, prefixes = self._transaction(cluster, batch)
         if alone is not None and alone.filled:
-            operations = [await self._filled_operation(cluster, operation) for operation in operations]
+            operations = [await self._views.filled_operation(cluster, operation) for operation in operations]
+        compares, operations, used = self._views.with_usage(view, batch.growth, compares, operations)
         try:
             revision = await self._commit(cluster, prefixes, compares, operations)
         except ConflictError as conflict:
@@ -244,9 +361,11 @@ class QuotaLedger:
             for write in writes:
                 write.single = True
             return writes
-        for key, used in batch.used.items():
-            view = view.replaced(view.quotas[key].charged(used, revision))
-        self._views.set(cluster, view)
+        for key, amounts in batch.used.items():
+            view = view.replaced(view.quotas[key].charged(amounts, revision))
+        self._views.keep(cluster, view.with_used(used, revision))
+        if used is not None and self.on_charged is not None:
+            self.on_charged(cluster)
         if alone is not None:
             revision = await self._follow_up(cluster, alone, revision)
         for write in writes:
@@ -256,7 +375,7 @@ class QuotaLedger:
     def _transaction(self, cluster: Name, batch: Batch) -> tuple[Sequence[Compare], Sequence[Operation], set[str]]:
         """The compares, the operations and the prefixes of the resources of a batch."""
         view, writes = batch.view, batch.writes
-        guards = (Compare(self._guard(cluster), mod_revision=view.guard),) if self._shared else ()
+        guards = (Compare(self._views.guard(cluster), mod_revision=view.guard),) if self._shared else ()
         charges = [(view.quotas[key], used) for key, used in batch.used.items()]
         compares: dict[Compare, None] = dict.fromkeys(guards)
         compares |= dict.fromkeys(Compare(quota.key, mod_revision=quota.mod_revision) for quota, _ in charges)
@@ -266,36 +385,49 @@ class QuotaLedger:
             compares |= dict.fromkeys(own)
             operations += changed
         operations += (Put(quota.key, quota.with_usage(used)) for quota, used in charges)
-        if self._shared and writes[0].alone:
-            operations.append(self._guard_operation(cluster, view, writes[0]))
+        if writes[0].alone:
+            own, changed = self._account(cluster, view, writes[0])
+            compares |= dict.fromkeys(own)
+            operations += changed
         prefixes = {write.prefix for write in writes}
         return [*compares], operations, prefixes | {self._keys.prefix} if charges else prefixes
 
-    async def _filled_operation(self, cluster: Name, operation: Operation) -> Operation:
-        """The operation, with the usage of a quota that has none for its limits.
-
-        Its clients then see one write. What changes between this count and the transaction is found by the count that follows.
-        """
-        if not isinstance(operation, Put) or not operation.key.startswith(self._keys.prefix):
-            return operation
-        quota = Quota(KeyValue(operation.key, operation.value, 0, 0))
-        return operation if quota.filled else Put(operation.key, quota.with_usage(await count(self._storage, self._root, cluster, quota)))
-
     def _after_conflict(self, cluster: Name, batch: Batch, conflict: ConflictError) -> Sequence[Write]:
         """Answer the write whose condition failed. After a condition of the ledger, all are tried again with fresh quotas."""
-        if conflict.key in batch.view.quotas or conflict.key == self._guard(cluster):
-            self._views.pop(cluster)
-        if conflict.key in batch.used or conflict.key == self._guard(cluster):
+        internal = conflict.key in {self._views.guard(cluster), self._views.usage(cluster)}
+        if internal or conflict.key in batch.view.quotas:
+            self._views.drop(cluster)
+        if internal or conflict.key in batch.used:
             return batch.writes
         failed = next(write for write in batch.writes if any(compare.key == conflict.key for compare in write.compares))
         failed.fail(conflict)
         return [write for write in batch.writes if write is not failed]
 
-    def _guard_operation(self, cluster: Name, view: View, write: Write) -> Operation:
-        """What becomes of the guard with a write of quotas."""
-        left = {key for key in view.quotas if key not in write.touched}
-        left |= {operation.key for operation in write.operations if isinstance(operation, Put)}
-        return Put(self._guard(cluster), b"1") if left else Delete(self._guard(cluster))
+    def _account(self, cluster: Name, view: View, write: Write) -> tuple[Sequence[Compare], Sequence[Operation]]:
+        """What becomes of the usage and of the guard with a write of quotas or of the LogicalCluster."""
+        usage, operations = view.usage, list[Operation]()
+        compares: Sequence[Compare] = ()
+        kept = usage is not None
+        if write.prefix == self._views.cluster_keys.prefix:
+            key = self._views.usage(cluster)
+            compares = (Compare(key, mod_revision=usage.mod_revision if usage is not None else 0),)
+            own = next((one for one in write.operations if isinstance(one, Put) and one.key.startswith(write.prefix)), None)
+            kept = own is not None and self._views.limits(cluster, own.value).counted
+            if kept:
+                # Other limits are a reason to count again.
+                operations.append(Put(key, UNCOUNTED))
+            elif usage is not None:
+                operations.append(Delete(key))
+        if self._shared:
+            left = {key for key in view.quotas if key not in write.touched}
+            left |= {
+                operation.key
+                for operation in write.operations
+                if isinstance(operation, Put) and operation.key.startswith(self._keys.prefix)
+            }
+            guard = self._views.guard(cluster)
+            operations.append(Put(guard, b"1") if left or kept else Delete(guard))
+        return compares, operations
 
     async def _follow_up(self, cluster: Name, write: Write, revision: int) -> int:
         """Count what a quota that was just written counts. The write has happened: a failure is left to the next one.
@@ -304,85 +436,42 @@ class QuotaLedger:
             The revision of the count if it is the next write of the quota, so that the client of the write can go on with it. Otherwise
             that of the write.
         """
-        self._views.pop(cluster)
+        self._views.drop(cluster)
         answered = revision
+        if any(
+            operation.key.startswith(self._views.cluster_keys.prefix) for operation in write.operations if isinstance(operation, Delete)
+        ):
+            # The cluster is gone, and its usage with it.
+            return answered
         try:
             for operation in write.operations:
                 if isinstance(operation, Put) and operation.key.startswith(self._keys.prefix):
-                    before, after = await self._recounted(cluster, operation.key)
+                    before, after = await self._views.recounted(cluster, operation.key)
                     answered = after if before == revision else answered
-            view = await self._filled(cluster)
+            view = await self._views.filled(cluster)
         except Exception:  # noqa: BLE001 - the next write of the cluster reads the quotas again
-            self._views.pop(cluster)
+            self._views.drop(cluster)
             return answered
-        if not view.quotas and not any(one.alone for one in self._busy[cluster].pending):
+        if view.usage is not None and self.on_charged is not None:
+            self.on_charged(cluster)
+        if not view.quotas and view.usage is None and not any(one.alone for one in self._busy[cluster].pending):
             self._known.discard(cluster)
         return answered
+
+    async def _recount(self, cluster: Name, key: str) -> None:
+        if key != self._views.usage(cluster):
+            await self._views.recounted(cluster, key)
+            return
+        await self._views.used_anew(cluster)
+        if self.on_charged is not None:
+            self.on_charged(cluster)
 
     async def _is_fresh(self, cluster: Name, view: View) -> bool:
         """Whether the quotas are as a write was judged by. Otherwise they are read again."""
         if not self._shared:
             return True
-        found = await self._load(cluster)
+        found = await self._views.load(cluster)
         return found.revisions == view.revisions
-
-    async def _load(self, cluster: Name) -> View:
-        # The guard first: a quota that comes between the two reads changes it, so that a transaction on this view fails.
-        guard = await self._storage.get(self._guard(cluster)) if self._shared else None
-        items = (await self._storage.range(self._keys.cluster_prefix(cluster))).items
-        view = View(guard.mod_revision if guard is not None else 0, {item.key: Quota(item) for item in items})
-        self._views.set(cluster, view)
-        return view
-
-    async def _filled(self, cluster: Name) -> View:
-        """The quotas of a cluster, each with its usage.
-
-        Raises:
-            StorageError: the store could not be read or written.
-        """
-        for _ in range(_ATTEMPTS):
-            view = self._views.get(cluster) or await self._load(cluster)
-            missing = next((quota for quota in view.quotas.values() if not quota.filled), None)
-            if missing is None:
-                return view
-            await self._store_count(cluster, view, missing)
-        raise UnavailableError("the quotas change all the time")
-
-    async def _recounted(self, cluster: Name, key: str) -> tuple[int, int]:
-        """Count what a quota counts, until no other server has changed it meanwhile.
-
-        Returns:
-            The revisions of the quota before and after; zeros where it is gone.
-        """
-        for _ in range(_ATTEMPTS):
-            view = await self._load(cluster)
-            quota = view.quotas.get(key)
-            if quota is None:
-                return 0, 0
-            if after := await self._store_count(cluster, view, quota):
-                return quota.mod_revision, after
-        raise UnavailableError("the quotas change all the time")
-
-    async def _store_count(self, cluster: Name, view: View, quota: Quota) -> int:
-        """Count what a quota counts, and store it where it differs.
-
-        Returns:
-            The revision of the quota now; 0 where it has changed meanwhile.
-        """
-        used = await count(self._storage, self._root, cluster, quota)
-        compares = [Compare(quota.key, mod_revision=quota.mod_revision)]
-        if self._shared:
-            compares.append(Compare(self._guard(cluster), mod_revision=view.guard))
-        operations = () if used == quota.used and quota.filled else (Put(quota.key, quota.with_usage(used)),)
-        try:
-            revision = await self._commit(cluster, (self._keys.prefix,), compares, operations)
-        except ConflictError:
-            self._views.pop(cluster)
-            return 0
-        if operations:
-            view = view.replaced(quota.charged(used, revision))
-        self._views.set(cluster, view)
-        return revision if operations else quota.mod_revision
 
 
 def _fail(writes: Iterable[Write], error: BaseException) -> None:

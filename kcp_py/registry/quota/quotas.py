@@ -54,6 +54,7 @@ class Quota:
         self.key: Final = item.key
         self.mod_revision: Final = item.mod_revision
         self.since: Final = since or item.mod_revision
+        self.size: Final = len(item.value)
         self.obj: Final[dict[str, Any]] = orjson.loads(item.value)
         metadata, spec, status = self.obj["metadata"], self.obj.get("spec") or {}, self.obj.get("status") or {}
         self.name: Final[str] = metadata["name"]

@@ -1,4 +1,4 @@
-"""Writes that wait for their quotas, and the quotas of one cluster as they were read."""
+"""Writes that wait for their quotas and limits, and those of one cluster as they were read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterlimits import NO_LIMITS, NOTHING, Limits, Used, exceeded
+from kcp_py.registry.quota.growth import Growth, added
 from kcp_py.registry.quota.quotas import Change, Quota, charged
 from kcp_py.registry.quota.usage import evaluator_of
 from kcp_py.storage.contract import Compare, ConflictError, KeyValue, Operation, Put, Storage
@@ -20,26 +24,66 @@ MOST_BYTES: Final = 1024 * 1024
 """Values of writes in one transaction: etcd takes 1.5 MiB in a request."""
 
 
-class View(NamedTuple):
-    """The quotas of one cluster."""
+class Usage(NamedTuple):
+    """What a cluster uses, as it is stored. It exists for clusters with limits."""
 
+    key: str
+    mod_revision: int
+    used: Used | None
+    """None where it has to be counted."""
+
+
+class View(NamedTuple):
+    """The quotas and the limits of one cluster."""
+
+    cluster: Name
     guard: int
     """`mod_revision` of the cluster's guard, see `QuotaLedger`; 0 where there is none."""
     quotas: Mapping[str, Quota]
     """By key."""
+    limits: Limits = NO_LIMITS
+    usage: Usage | None = None
+    """None where the cluster has had no limits."""
 
     def concerns(self, resource: GroupResource, namespace: str) -> bool:
         """Whether any quota counts objects of a resource in a namespace."""
         return any(quota.concerns(namespace) and resource in quota.counted for quota in self.quotas.values())
 
     @property
-    def revisions(self) -> tuple[int, Mapping[str, int]]:
+    def revisions(self) -> tuple[int, int, Mapping[str, int]]:
         """What tells whether the view is still right."""
-        return self.guard, {key: quota.mod_revision for key, quota in self.quotas.items()}
+        usage = self.usage.mod_revision if self.usage is not None else 0
+        return self.guard, usage, {key: quota.mod_revision for key, quota in self.quotas.items()}
 
     def replaced(self, quota: Quota) -> View:
         """The view after a write of a quota by the ledger."""
-        return View(self.guard, {**self.quotas, quota.key: quota})
+        return self._replace(quotas={**self.quotas, quota.key: quota})
+
+    def with_used(self, used: Used | None, revision: int) -> View:
+        """The view after a write of the usage with a transaction; None where it was not written."""
+        if used is None or self.usage is None:
+            return self
+        return self._replace(usage=Usage(self.usage.key, revision, used))
+
+    def used_after(self, growth: Used | None, operations: Sequence[Operation], quota_prefix: str) -> Used | None:
+        """What the cluster uses after a transaction; None where the usage is not kept or does not change.
+
+        Args:
+            growth: what its writes add, without the bytes of quotas; None where none of them changes anything. Changes that add up to
+                nothing are changes: a count that goes on meanwhile may have seen a part of them.
+            operations: all of it; the ledger changes the sizes of quotas.
+            quota_prefix: of the keys of quotas.
+        """
+        if self.usage is None or self.usage.used is None:
+            return None
+        size = 0
+        for operation in operations:
+            if operation.key.startswith(quota_prefix):
+                before = self.quotas.get(operation.key)
+                size += (len(operation.value) if isinstance(operation, Put) else 0) - (before.size if before is not None else 0)
+        if growth is None and not size:
+            return None
+        return self.usage.used.plus(added(growth or NOTHING, Used(size=size)))
 
 
 class Write:
@@ -52,6 +96,8 @@ class Write:
         "dry_run",
         "filled",
         "future",
+        "growth",
+        "limited",
         "operations",
         "prefix",
         "recounted",
@@ -69,6 +115,7 @@ class Write:
         changes: Sequence[Change] = (),
         alone: bool = False,
         dry_run: bool = False,
+        limited: bool = True,
         filled: bool = False,
         recounted: str = "",
     ) -> None:
@@ -79,14 +126,18 @@ class Write:
             compares: its conditions.
             operations: what it does.
             changes: what it does to objects that quotas count.
-            alone: whether it changes quotas, so that no other write shares its transaction.
+            alone: whether it changes quotas or limits, so that no other write shares its transaction.
             dry_run: whether it is only checked.
+            limited: whether it is refused where it exceeds a limit of the cluster.
             filled: whether the quotas that it stores get the status that they lack.
-            recounted: the key of a quota that is to be counted anew, instead of a write.
+            recounted: the key of a quota or of the usage that is to be counted anew, instead of a write.
         """
         self.future: Final[asyncio.Future[int]] = asyncio.get_running_loop().create_future()
         self.prefix, self.compares, self.operations, self.changes = prefix, compares, operations, changes
         self.alone, self.dry_run, self.filled, self.recounted = alone, dry_run, filled, recounted
+        self.limited = limited
+        self.growth: Growth | None = None
+        """What it does to the usage of the cluster; None until that is worked out, in clusters with limits."""
         self.single = False
         """Whether no other write shares its transaction."""
         self.touched: Final = frozenset(operation.key for operation in operations)
@@ -112,6 +163,10 @@ class Batch:
         self.writes: Final[list[Write]] = []
         self.used: Final[dict[str, Mapping[str, Any]]] = {}
         """Key of a quota -> its usage after the batch, for those that change."""
+        self.growth: Used | None = None
+        """What the writes do to the usage of the cluster; None where none of them changes it."""
+        self.exceeded = ""
+        """The limit of the cluster that the write exceeds which was charged last, a member of `Used`; empty for none."""
         self._written: set[str] = set()
         self._compared: set[str] = set()
         self._size = 0
@@ -137,8 +192,9 @@ class Batch:
         """What the quotas that a write changes have as their usage after it.
 
         Raises:
-            StatusError: 403, it exceeds one.
+            StatusError: 403, it exceeds one, or a limit of the cluster.
         """
+        self._check_limits(write)
         found: dict[str, Mapping[str, Any]] = {}
         for change in write.changes:
             for key, quota in self.view.quotas.items():
@@ -149,10 +205,25 @@ class Batch:
                     found[key] = after
         return found
 
+    def _check_limits(self, write: Write) -> None:
+        usage, growth, limits = self.view.usage, write.growth, self.view.limits
+        if usage is None or usage.used is None or growth is None:
+            return
+        used = usage.used.plus(self.growth or NOTHING)
+        self.exceeded = exceeded(limits, used, growth.refused)
+        if member := self.exceeded:
+            before, more = getattr(used, member), getattr(growth.refused, member)
+            detail = f"{limits.reached(self.view.cluster, member)}: {before} used, {more} requested"
+            raise errors.forbidden(growth.resource, growth.name, detail)
+
     def add(self, write: Write, used: Mapping[str, Mapping[str, Any]]) -> None:
         """Take a write in. `used` is what `charge` found."""
         self.writes.append(write)
         self.used.update(used)
+        if write.growth is not None and write.growth.used != NOTHING:
+            # The sizes of quotas are known when their transaction is put together.
+            more = write.growth.used
+            self.growth = added(self.growth or NOTHING, more._replace(size=0) if write.alone else more)
         self._written |= write.touched
         self._compared.update(compare.key for compare in write.compares)
         self._size += write.size

@@ -57,7 +57,7 @@ class Access:
     """Cached parts of lists, where the store can report when they are outdated."""
 
     ledger: QuotaLedger | None = None
-    """Charges the quotas of clusters; None where none are enforced."""
+    """Charges the quotas and limits of clusters; None where none are enforced."""
 
     def __post_init__(self) -> None:
         self.range_cache = range_cache_of(self.storage)
@@ -70,8 +70,11 @@ class Access:
         operations: Sequence[contract.Operation],
         *,
         enforced: bool = True,
+        limited: bool = True,
     ) -> Coroutine[Any, Any, int]:
-        """`Storage.transact` for an object of a resource in a cluster, with quotas charged. The observers are called before and after.
+        """`Storage.transact` for an object of a resource in a cluster, with quotas and limits charged.
+
+        The observers are called before and after.
 
         Args:
             cluster: in which the object is.
@@ -79,10 +82,22 @@ class Access:
             compares: the conditions.
             operations: the changes.
             enforced: whether a write that exceeds a quota is refused, with 403; otherwise it is only charged.
+            limited: the same for limits of the cluster.
         """
         if self.ledger is not None and self.ledger.follows(cluster, keys):
-            return self.ledger.transact(cluster, keys, compares, operations, enforced=enforced)
+            return self.ledger.transact(cluster, keys, compares, operations, enforced=enforced, limited=limited)
         return self.commit(cluster, (keys.prefix,), compares, operations)
+
+    async def judge(
+        self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
+    ) -> None:
+        """Check what a dry run would store by the limits of the cluster. Arguments as of `transact`.
+
+        Raises:
+            StatusError: 403, a limit would be exceeded.
+        """
+        if self.ledger is not None and self.ledger.follows(cluster, keys):
+            await self.ledger.check_limits(cluster, keys, compares, operations)
 
     def commit(
         self,

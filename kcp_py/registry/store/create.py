@@ -135,6 +135,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     if dry_run:
         if (current := await access.storage.get(key)) is not None:
             raise already_exists(resource, name, current.value)
+        await access.judge(cluster_state.name, resource.keys, (Compare(key, mod_revision=0),), (Put(key, value),))
         return StoreResult(stored, value, 0, created=True)
     compares[:0] = (Compare(key, mod_revision=0), *compares_of(cluster_state, served))
     operations: list[Operation] = [Put(key, value)]

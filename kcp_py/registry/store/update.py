@@ -30,7 +30,8 @@ from kcp_py.registry.store.ownership import mutate, note_write
 from kcp_py.registry.store.read import Current, find, to_storage
 from kcp_py.registry.store.validation import check
 from kcp_py.registry.writerequest import WriteRequest, create_options_of
-from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation
+from kcp_py.request.user import SYSTEM_MASTERS
+from kcp_py.storage.contract import Compare, ConflictError, Delete, KeyValue, Operation, Put
 
 Transform = Callable[[Current | None], Awaitable[dict[str, Any]]]
 """From the object as stored (None: it does not exist) to the new object: decoded, pruned and defaulted, in the served version. May
@@ -139,7 +140,12 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         if value != item.value:
             stored, value = orjson.loads(item.value), item.value
         return StoreResult(stored, value, item.mod_revision)
+    # What the server itself says about an object is stored also in a full cluster.
+    limited = not (subresource == "status" and SYSTEM_MASTERS in request.context.user.groups)
     if dry_run:
+        if limited and not finished:
+            condition = Compare(item.key, mod_revision=0 if is_default(item) else item.mod_revision)
+            await access.judge(cluster_state.name, resource.keys, (condition,), (Put(item.key, value),))
         return StoreResult(stored, value, item.mod_revision, deleted=finished)
     replacement = await replacement_of(access, cluster_state, served, metadata) if finished else None
     compares: Sequence[Compare]
@@ -152,7 +158,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     else:
         compares, operations = await storing(access, cluster_state, served, item, value, name=name)
     keys, enforced = served.resource.keys, subresource != "status"
-    revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced)
+    revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced, limited=limited)
     result = StoreResult(stored, value, revision, deleted=finished)
     if resource.group_resource == RESOURCE_QUOTAS and not subresource:
         return await counted(access, item.key, result)

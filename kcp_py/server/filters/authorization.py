@@ -43,4 +43,4 @@ class AuthorizationFilter:
         await self._handler(exchange)
         if exchange.end is not None and running is not None:
             sight = decision.sight if context.cluster is WILDCARD else None
-            exchange.leave = running.add(exchange, exchange.end, changes=changes, sight=sight).leave
+            exchange.at_end(running.add(exchange, exchange.end, changes=changes, sight=sight).leave)

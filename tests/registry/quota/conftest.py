@@ -61,9 +61,17 @@ class Servers(QuotaLedger):
         return self._ledgers[self._selected.get()].follows(cluster, keys)
 
     async def transact(
-        self, cluster: Name, keys: ResourceKeys, compares: Sequence[Compare], operations: Sequence[Operation], *, enforced: bool = True
+        self,
+        cluster: Name,
+        keys: ResourceKeys,
+        compares: Sequence[Compare],
+        operations: Sequence[Operation],
+        *,
+        enforced: bool = True,
+        limited: bool = True,
     ) -> int:
-        return await self._ledgers[self._selected.get()].transact(cluster, keys, compares, operations, enforced=enforced)
+        ledger = self._ledgers[self._selected.get()]
+        return await ledger.transact(cluster, keys, compares, operations, enforced=enforced, limited=limited)
 
 
 @asynccontextmanager
