@@ -154,9 +154,15 @@ def test_cascades(kubectl_version: Callable[[str], Kubectl], server: ServerProce
 def test_what_needs_nodes_or_another_user(kubectl_version: Callable[[str], Kubectl], server: ServerProcess) -> None:
     """Commands that need a kubelet print why there is none; administrators act as other users, with the rights of those."""
     team = kubectl_version("nodeless")
-    install(team, server, "pods")
+    install(team, server, "pods", "nodes")
     spec = {"containers": [{"name": "a", "image": "busybox"}], "nodeName": "n"}
-    team.run("apply", "-f", "-", stdin=manifests({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": spec}))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": spec}
+    addresses = {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": addresses}
+    team.run("create", "-f", "-", stdin=manifests(pod))
+    refused = team.complete("logs", "one")
+    assert (refused.returncode, refused.stderr) == (1, 'Error from server (NotFound): pods "n" not found\n')
+    team.run("create", "-f", "-", stdin=manifests(node))
     refused = team.complete("logs", "one")
     assert refused.returncode == 1
     assert "this server stores objects, it has no nodes on which pods could run" in refused.stderr

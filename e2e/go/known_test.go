@@ -20,11 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv1ac "k8s.io/client-go/applyconfigurations/autoscaling/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/informers"
+	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
@@ -126,11 +128,7 @@ func TestKnownKinds(t *testing.T) {
 			exercise(t, client.NetworkingV1().NetworkPolicies(namespace), func(name string) *networkingv1.NetworkPolicy {
 				return &networkingv1.NetworkPolicy{ObjectMeta: named(name), Spec: networkingv1.NetworkPolicySpec{PodSelector: *selector}}
 			}, func(one *networkingv1.NetworkPolicy) { one.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}} })
-			exercise(t, client.PolicyV1().PodDisruptionBudgets(namespace), func(name string) *policyv1.PodDisruptionBudget {
-				return &policyv1.PodDisruptionBudget{ObjectMeta: named(name), Spec: policyv1.PodDisruptionBudgetSpec{
-					Selector: selector, MinAvailable: ptr.To(intstr.FromString("50%")),
-				}}
-			}, func(one *policyv1.PodDisruptionBudget) { one.Spec.MinAvailable = ptr.To(intstr.FromInt32(1)) })
+			exerciseBudgets(t, client.PolicyV1().PodDisruptionBudgets(namespace), selector)
 			exercise(t, client.SchedulingV1().PriorityClasses(), func(name string) *schedulingv1.PriorityClass {
 				return &schedulingv1.PriorityClass{ObjectMeta: named(name), Value: 7}
 			}, func(one *schedulingv1.PriorityClass) { one.Description = "seven" })
@@ -140,6 +138,50 @@ func TestKnownKinds(t *testing.T) {
 			checkEncoding(t, recorded, encoding.mediaType)
 		})
 	}
+}
+
+// exerciseBudgets goes through the life of a budget, whose status the disruption controller writes after each change of its spec.
+func exerciseBudgets(t *testing.T, client typedpolicyv1.PodDisruptionBudgetInterface, selector *metav1.LabelSelector) {
+	t.Helper()
+	ctx := testContext(t)
+	created, err := client.Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: named("one"), Spec: policyv1.PodDisruptionBudgetSpec{
+		Selector: selector, MinAvailable: ptr.To(intstr.FromString("50%")),
+	}}, metav1.CreateOptions{})
+	must(t, err)
+	events, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: created.ResourceVersion, FieldSelector: "metadata.name=one"})
+	must(t, err)
+	defer events.Stop()
+	counted := func(generation int64) *policyv1.PodDisruptionBudget {
+		t.Helper()
+		for {
+			event := receive(t, ctx, "status", events.ResultChan())
+			same(t, "event", event.Type, watch.Modified)
+			if one := event.Object.(*policyv1.PodDisruptionBudget); one.Status.ObservedGeneration == generation {
+				return one
+			}
+		}
+	}
+	one := counted(1)
+	same(t, "conditions", len(one.Status.Conditions), 1)
+	same(t, "reason", one.Status.Conditions[0].Reason, policyv1.InsufficientPodsReason)
+	same(t, "allowed", one.Status.DisruptionsAllowed, 0)
+	got, err := client.Get(ctx, "one", metav1.GetOptions{})
+	must(t, err)
+	equal(t, "read", got, one)
+
+	got.Spec.MinAvailable = ptr.To(intstr.FromInt32(1))
+	updated, err := client.Update(ctx, got, metav1.UpdateOptions{})
+	must(t, err)
+	same(t, "generation", updated.Generation, 2)
+	same(t, "wanted", counted(2).Status.DesiredHealthy, 1)
+	_, err = client.Patch(ctx, "one", types.StrategicMergePatchType, []byte(`{"spec":{"minAvailable":2}}`), metav1.PatchOptions{})
+	must(t, err)
+	same(t, "wanted", counted(3).Status.DesiredHealthy, 2)
+
+	must(t, client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "e2e=one"}))
+	same(t, "event", receive(t, ctx, "deletion", events.ResultChan()).Type, watch.Deleted)
+	_, err = client.Get(ctx, "one", metav1.GetOptions{})
+	expect(t, apierrors.IsNotFound, err)
 }
 
 // TestDeployments merges, applies, scales and follows deployments and pods.
