@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from kcp_py._version import __version__
+from kcp_py.aio.budget import FairBudget
 from kcp_py.egress.endpoint import Answer, CallError, Endpoint, Service, ServiceResolver
 from kcp_py.egress.networks import Networks
 
@@ -33,7 +34,15 @@ _POOLS: Final = 200
 """The number of endpoints whose connections are kept, as upstream's number of clients."""
 _CONNECTIONS_PER_POOL: Final = 16
 _CALLS: Final = 256
-"""Concurrent calls to all endpoints."""
+"""Concurrent calls without a tenant to all endpoints."""
+_TENANT_CALLS: Final = 64
+"""Concurrent calls of one tenant to all of its endpoints. Further calls wait."""
+_ALL_TENANT_CALLS: Final = 4096
+"""Concurrent calls of all tenants: as many descriptors are in use. At this number tenants take turns."""
+_ANY_NUMBER: Final = 1_000_000
+"""The callers bound the calls that wait."""
+_PATIENCE_SECONDS: Final = 3600.0
+"""Longer than any timeout of a call, which includes the time in the queue."""
 _IDLE_SECONDS: Final = 60.0
 _CHUNK_BYTES: Final = 65536
 
@@ -63,6 +72,7 @@ class Caller:
         self._tenant_services = tenant_services
         self._timeout = timeout
         self._calls = asyncio.Semaphore(_CALLS)
+        self._tenant_calls = FairBudget(_ALL_TENANT_CALLS, _TENANT_CALLS, queue=_ANY_NUMBER, queues=_ANY_NUMBER, patience=_PATIENCE_SECONDS)
         self._pools: OrderedDict[tuple[str, bytes, Service | None, str], _Pool] = OrderedDict()
         self._connector: Connector | None = None
         self._contexts: dict[bytes, asyncio.Task[ssl.SSLContext]] = {}
@@ -75,7 +85,7 @@ class Caller:
             body: JSON.
             max_bytes: the maximum size of the body of the answer.
             timeout: seconds that the call may take; 0 for those of the constructor.
-            tenant: shares neither connections nor the bound on concurrent calls with other tenants. The caller bounds its calls.
+            tenant: shares neither connections nor bounds on concurrent calls and lookups of names with other tenants.
 
         Raises:
             CallError: the connection or its TLS failed, or the answer was late or too large.
@@ -103,7 +113,11 @@ class Caller:
         try:
             if request.tenant:
                 async with asyncio.timeout(request.timeout or self._timeout):
-                    return await self._send(endpoint, url, request)
+                    await self._tenant_calls.acquire(request.tenant, 1)
+                    try:
+                        return await self._send(endpoint, url, request)
+                    finally:
+                        self._tenant_calls.release(request.tenant, 1)
             async with asyncio.timeout(request.timeout or self._timeout), self._calls:
                 return await self._send(endpoint, url, request)
         except TimeoutError:
@@ -187,7 +201,7 @@ class Caller:
                 ssl_context=context,
                 max_connections=_CONNECTIONS_PER_POOL,
                 keepalive_expiry=_IDLE_SECONDS,
-                network_backend=CheckedNetwork(self._connector, service),
+                network_backend=CheckedNetwork(self._connector, service, tenant),
             )
         )
 

@@ -8,16 +8,24 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final
 
 import httpcore
 
+from kcp_py.aio.budget import BudgetExceededError, FairBudget
 from kcp_py.egress.endpoint import CallError, Service, ServiceResolver
 from kcp_py.egress.networks import Networks
 
-_RESOLVING_THREADS: Final = 8
-"""Separate threads, so that a name server that does not answer delays only calls."""
+_RESOLVING_THREADS: Final = 128
+"""Separate threads, so that a name server that does not answer delays only calls. They are started as needed."""
+_LOOKUPS_PER_TENANT: Final = 2
+"""Lookups that one tenant has at a time, also those that it does not wait for any more: they last as long as a name server hangs."""
+_WAITING_LOOKUPS: Final = 200
+"""Of one tenant."""
+_ANY_NUMBER: Final = 1_000_000
+"""Those who wait are bounded for each tenant alone, so that some tenants cannot take all places in the queue."""
 _MAX_ADDRESSES: Final = 16
 
 _VERIFY_TEXTS: Final = {
@@ -40,13 +48,19 @@ class Connector:
         self._services = services
         self._tenant_services = tenant_services
         self._threads = ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="resolve")
+        self._lookups = FairBudget(_RESOLVING_THREADS, _LOOKUPS_PER_TENANT, queue=_WAITING_LOOKUPS, queues=_ANY_NUMBER)
 
     def close(self) -> None:
         """End the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def addresses(self, host: str, port: int) -> list[str]:
+    async def addresses(self, host: str, port: int, tenant: str = "") -> list[str]:
         """The addresses of a host that may be called.
+
+        Args:
+            host: a name or an address.
+            port: where it is called.
+            tenant: whose lookups wait for each other; without one, those of the same host do.
 
         Raises:
             CallError: the name is unknown, or none of its addresses may be called.
@@ -54,7 +68,7 @@ class Connector:
         try:
             found = [str(ipaddress.ip_address(host))]
         except ValueError:
-            found = await self._resolved(host, port)
+            found = await self._resolved(host, port, tenant)
         allowed = [address for address in found if self._networks.allow(address)]
         if not allowed:
             # The message omits the addresses, because tenants must not learn names of the operator's network.
@@ -72,13 +86,26 @@ class Connector:
             return [found[0]], found[1]
         if self._tenant_services is not None and (found := await self._tenant_services(service)) is not None:
             host, port = found
-            return await self.addresses(host, port), port
+            return await self.addresses(host, port, service.cluster), port
         raise CallError(f'service "{service.name}" not found')
 
-    async def _resolved(self, host: str, port: int) -> list[str]:
-        loop = asyncio.get_running_loop()
+    async def _resolved(self, host: str, port: int, tenant: str) -> list[str]:
+        owner = tenant or f"/{host}"
         try:
-            found = await loop.run_in_executor(self._threads, _look_up, host, port)
+            await self._lookups.acquire(owner, 1)
+        except BudgetExceededError:
+            raise CallError(f"dial tcp: lookup {host}: i/o timeout") from None
+        loop = asyncio.get_running_loop()
+        lookup = self._threads.submit(_look_up, host, port)
+
+        def ended(_: Future[list[str]]) -> None:
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(self._lookups.release, owner, 1)
+
+        # The thread goes on where the call is given up.
+        lookup.add_done_callback(ended)
+        try:
+            found = await asyncio.wrap_future(lookup)
         except (OSError, UnicodeError):
             raise CallError(f"dial tcp: lookup {host}: no such host") from None
         return list(dict.fromkeys(found))
@@ -91,9 +118,10 @@ def _look_up(host: str, port: int) -> list[str]:
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Opens connections to checked addresses only. The certificate is verified for the name."""
 
-    def __init__(self, connector: Connector, service: Service | None) -> None:
+    def __init__(self, connector: Connector, service: Service | None, tenant: str) -> None:
         self._connector = connector
         self._service = service
+        self._tenant = tenant
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -114,7 +142,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             addresses, port = await self._connector.service(self._service)
             host = addresses[0]
         else:
-            addresses = await self._connector.addresses(host, port)
+            addresses = await self._connector.addresses(host, port, self._tenant)
         problem = ""
         for address in addresses:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.aio.slot import CURRENT_SLOT, released_slot
+from kcp_py.aio.slot import CURRENT_SLOT, REQUEST_SLOT, released_slot
 
 pytestmark = pytest.mark.anyio
 
@@ -38,3 +38,16 @@ async def test_a_place_is_left_and_taken_again() -> None:
         assert place.done == ["rest", "resume", "rest"]
     finally:
         CURRENT_SLOT.reset(token)
+
+
+async def test_the_place_of_the_request_is_left_as_well() -> None:
+    """Both bounds are for work, not for waiting."""
+    place = Place()
+    tokens = CURRENT_SLOT.set(place), REQUEST_SLOT.set(place)
+    try:
+        async with released_slot():
+            assert place.done == ["rest", "rest"]
+        assert place.done[2:] == ["resume", "resume"]
+    finally:
+        CURRENT_SLOT.reset(tokens[0])
+        REQUEST_SLOT.reset(tokens[1])

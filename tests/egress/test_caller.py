@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -216,3 +217,58 @@ async def test_services_of_tenants_are_found_in_allowed_networks(certificate: Ce
         assert (await caller.post(where, b"{}", max_bytes=LARGE, tenant="b")).status == 200
         assert told == [Service("team", "convert", 443, "a")]
         await caller.aclose()
+
+
+async def test_a_name_server_that_hangs_delays_one_tenant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lookups of one tenant take few threads, also where nothing waits for them any more; other tenants have theirs."""
+    hanging, asked = threading.Event(), []
+
+    def look_up(host: str, port: int) -> list[str]:
+        del port
+        asked.append(host)
+        if host.startswith("hangs"):
+            hanging.wait(60)
+            raise OSError
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr("kcp_py.egress.connecting._look_up", look_up)
+    names = [f"hangs-{number}.test" for number in range(300)]
+    async with HttpsServer(issue(tmp_path, "fine.test", "convert.team.svc"), fine) as server, calling() as caller:
+        authority = server.certificate.authority
+        try:
+            for _ in range(2):
+                calls = [
+                    asyncio.ensure_future(caller.post(Endpoint(f"https://{name}/", authority), b"{}", max_bytes=LARGE, tenant=tenant))
+                    for name in names
+                    for tenant in ("a", "b")
+                ]
+                good = Endpoint(f"https://fine.test:{server.port}/", authority)
+                for tenant in ("c", "d", ""):
+                    assert (await caller.post(good, b"{}", max_bytes=LARGE, tenant=tenant)).status == 200
+                for call in calls:
+                    call.cancel()
+                await asyncio.gather(*calls, return_exceptions=True)
+            assert len([host for host in asked if host.startswith("hangs")]) == 4
+        finally:
+            hanging.set()
+        late = Endpoint(f"https://fine.test:{server.port}/late", authority)
+        assert (await caller.post(late, b"{}", max_bytes=LARGE, tenant="a")).status == 200
+
+
+async def test_calls_of_one_tenant_are_bounded(certificate: Certificate) -> None:
+    """Those beyond the bound wait, to whatever server they go; other tenants do not wait for them."""
+    go = asyncio.Event()
+
+    async def respond(request: Request) -> bytes:
+        if request.target.startswith("/hangs"):
+            await go.wait()
+        return await fine(request)
+
+    async with HttpsServer(certificate, respond) as one, HttpsServer(certificate, respond) as other, calling() as caller:
+        many = [endpoint(server, f"/hangs/{number}") for number in range(100) for server in (one, other)]
+        calls = [asyncio.ensure_future(caller.post(where, b"{}", max_bytes=LARGE, tenant="a")) for where in many]
+        while len(one.requests) + len(other.requests) < 32:
+            await asyncio.sleep(0)
+        assert (await caller.post(endpoint(one), b"{}", max_bytes=LARGE, tenant="b")).status == 200
+        go.set()
+        assert {answer.status for answer in await asyncio.gather(*calls)} == {200}

@@ -20,7 +20,10 @@ from kcp_py.registry.uid import new_uid
 from kcp_py.schema.crd.conversion_review import ReviewError, decode_answer
 
 MOST_WRITES: Final = 128
-"""Writes of one cluster that wait for webhooks at a time. The server runs 500 writes at a time for all clusters."""
+"""Writes of one cluster that wait for webhooks at a time. They are not among the writes that the server runs at a time."""
+_CROWD: Final = 1000
+"""Writes of all clusters that wait for webhooks, from which on one cluster may have `_SHARE` only."""
+_SHARE: Final = 16
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _LONGEST_TEXT: Final = 8192
 """Characters of the text about a failure."""
@@ -48,6 +51,7 @@ class WebhookCalls:
         self._caller = caller
         self._most_writes = most_writes
         self._writes: Counter[Name] = Counter()
+        self._all = 0
 
     @asynccontextmanager
     async def waiting(self, cluster: Name) -> AsyncIterator[None]:
@@ -56,13 +60,15 @@ class WebhookCalls:
         Raises:
             StatusError: 429 where too many writes of the cluster wait already.
         """
-        if self._writes[cluster] >= self._most_writes:
+        if self._writes[cluster] >= (self._most_writes if self._all < _CROWD else min(_SHARE, self._most_writes)):
             raise errors.too_many_requests("Too many requests wait for admission webhooks, please try again later.", 1)
         self._writes[cluster] += 1
+        self._all += 1
         try:
             async with released_slot():
                 yield
         finally:
+            self._all -= 1
             self._writes[cluster] -= 1
             if not self._writes[cluster]:
                 del self._writes[cluster]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
+from kcp_py.aio.slot import REQUEST_SLOT
 from kcp_py.apimachinery.errors import too_many_requests
 from kcp_py.request.context import RequestContext
 from kcp_py.request.user import SYSTEM_MASTERS
@@ -29,7 +30,10 @@ class Fairness(Protocol):
         """
 
     def release(self, context: RequestContext) -> None:
-        """Take note that it has ended."""
+        """Take note that it has ended, or waits for a webhook."""
+
+    def readmit(self, context: RequestContext) -> None:
+        """Take note that a request goes on that has waited for a webhook. It is not refused, since it may have been carried out."""
 
 
 class InFlight:
@@ -46,6 +50,9 @@ class InFlight:
 
     def release(self, context: RequestContext) -> None:
         self._free[context.info.verb in _WRITES] += 1
+
+    def readmit(self, context: RequestContext) -> None:
+        self._free[context.info.verb in _WRITES] -= 1
 
 
 class ConcurrencyFilter:
@@ -64,7 +71,37 @@ class ConcurrencyFilter:
     async def _counted(self, exchange: Exchange) -> None:
         context = exchange.context
         await self._fairness.acquire(context)
+        place = _Place(self._fairness, context)
+        REQUEST_SLOT.set(place)
         try:
             await self._handler(exchange)
         finally:
-            self._fairness.release(context)
+            place.leave()
+
+
+class _Place:
+    """The place of one request. While it waits for a webhook, other requests may have it: hanging webhooks of tenants take none."""
+
+    __slots__ = ("_context", "_fairness", "_has_ended", "_rests")
+
+    def __init__(self, fairness: Fairness, context: RequestContext) -> None:
+        self._fairness = fairness
+        self._context = context
+        self._rests = False
+        self._has_ended = False
+
+    def rest(self) -> None:
+        if not self._rests and not self._has_ended:
+            self._rests = True
+            self._fairness.release(self._context)
+
+    async def resume(self) -> None:
+        """Go on. Harmless after the end: the context of a connection keeps the place of its last request."""
+        if self._rests and not self._has_ended:
+            self._rests = False
+            self._fairness.readmit(self._context)
+
+    def leave(self) -> None:
+        """End."""
+        self.rest()
+        self._has_ended = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -69,3 +70,23 @@ async def test_waiting_writes_are_bounded_for_each_cluster() -> None:
     assert raised.value.code == 429
     async with calls.waiting(A):
         pass
+
+
+async def test_a_crowd_of_waiting_writes_leaves_room_for_other_clusters() -> None:
+    """Where many writes wait for webhooks, a cluster may have few of them, and one without any still has room."""
+    calls = WebhookCalls(Caller(Networks(())))
+    async with AsyncExitStack() as stack:
+        for number in range(1000):
+            await stack.enter_async_context(calls.waiting(Name(f"crowd-{number % 8}")))
+        for _ in range(16):
+            await stack.enter_async_context(calls.waiting(A))
+        for refused in (A, Name("crowd-0")):
+            with pytest.raises(StatusError) as raised:
+                async with calls.waiting(refused):
+                    pass
+            assert raised.value.code == 429
+        async with calls.waiting(B):
+            pass
+    async with AsyncExitStack() as stack:
+        for _ in range(128):
+            await stack.enter_async_context(calls.waiting(A))

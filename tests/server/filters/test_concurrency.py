@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kcp_py.aio.slot import released_slot
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
@@ -84,3 +88,42 @@ async def test_cancelled_requests_make_room(ask, app, held):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_requests_that_wait_for_webhooks_have_no_place(ask, tokens):
+    """Others may have it; afterwards such a request goes on over the bound, and every place is free at the end."""
+    go, waits, resumed, ended = asyncio.Event(), asyncio.Semaphore(0), asyncio.Semaphore(0), asyncio.Event()
+
+    async def handler(exchange):
+        async with released_slot():
+            waits.release()
+            await go.wait()
+        resumed.release()
+        await ended.wait()
+        await exchange.respond(200, b"{}")
+
+    fairness = InFlight(reads=1, writes=1)
+    filters = (
+        ErrorsFilter,
+        partial(ClusterFilter, default_cluster=ROOT),
+        RequestInfoFilter,
+        partial(AuthenticationFilter, authenticator=tokens),
+        partial(ConcurrencyFilter, fairness=fairness),
+    )
+    app = compose(filters, handler)
+    writes = [asyncio.create_task(ask(app, "/api/v1/pods", method="POST", headers=ALICE)) for _ in range(3)]
+    for _ in writes:
+        await waits.acquire()
+    go.set()
+    for _ in writes:
+        await resumed.acquire()
+    assert (await ask(app, "/api/v1/pods", method="POST", headers=ALICE)).status == 429
+    ended.set()
+    assert [answer.status for answer in await asyncio.gather(*writes)] == [200] * 3
+    # The context of this task may still know a place that has ended.
+    for headers in (ALICE, ADMIN, ALICE):
+        assert (await ask(app, "/api/v1/pods", method="POST", headers=headers)).status == 200
+    write: Any = SimpleNamespace(info=SimpleNamespace(verb="create"))
+    await fairness.acquire(write)
+    with pytest.raises(StatusError):
+        await fairness.acquire(write)
