@@ -116,8 +116,10 @@ class FairBudget:
             if queue:
                 self._waiting[owner] = queue
             self._count -= 1
-            self._give(owner, request.amount)
-            request.given.set_result(None)
+            # The task of a cancelled request may not have run yet.
+            if not request.given.cancelled():
+                self._give(owner, request.amount)
+                request.given.set_result(None)
 
     def _next(self) -> str | None:
         """The owner whose request is granted next, or None if the next request does not fit."""
@@ -128,11 +130,12 @@ class FairBudget:
         return None
 
     def _forget(self, owner: str, request: _Request) -> None:
-        queue = self._waiting[owner]
-        queue.remove(request)
-        if not queue:
-            del self._waiting[owner]
-        self._count -= 1
+        queue = self._waiting.get(owner)
+        if queue is not None and request in queue:
+            queue.remove(request)
+            if not queue:
+                del self._waiting[owner]
+            self._count -= 1
         # Others may have waited behind this request.
         self._serve()
 

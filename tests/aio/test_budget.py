@@ -113,3 +113,24 @@ async def test_a_cancelled_request_holds_nothing() -> None:
     second.cancel()
     await third
     assert (budget.given_to("c"), budget.given_to("d"), budget.waiting) == (0, 1, 0)
+
+
+async def test_requests_that_are_cut_off_together_leak_nothing() -> None:
+    """Those that have an amount end in the same moment as those that wait for it."""
+    budget = FairBudget(2, 2)
+
+    async def hold() -> None:
+        await budget.acquire("a", 1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            budget.release("a", 1)
+
+    tasks = [asyncio.create_task(hold()) for _ in range(5)]
+    await until_idle()
+    assert (budget.given, budget.waiting) == (2, 3)
+    for task in tasks:
+        task.cancel()
+    assert all(isinstance(ended, asyncio.CancelledError) for ended in await asyncio.gather(*tasks, return_exceptions=True))
+    assert (budget.given, budget.waiting) == (0, 0)
+    await budget.acquire("a", 2)
