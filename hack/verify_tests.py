@@ -32,7 +32,8 @@ class Row(NamedTuple):
 ELSEWHERE: Final[dict[str, list[Row]]] = {
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
     "controlplane": [
-        Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server")
+        Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server"),
+        Row("serviceranges", "apis/upstream/test_serviceranges", "puts the parts together, seen through the whole server"),
     ],
     "apis/upstream/validation": [
         Row(
@@ -135,6 +136,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "one table of the columns of all kinds",
         ),
         Row("provider", "apis/upstream/test_resources", "provides the resources that are looked at"),
+        Row("servicefields", "server/handlers/test_answers_of_services", "services are compared with those of kube-apiserver"),
     ],
     "authz/grants": [
         Row("labels", "authz/grants/test_clusterset", "the changes that sets of clusters are made from"),

@@ -19,6 +19,7 @@ from kcp_py.apis.metrics import ClusterUsages, cluster_usages
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+from kcp_py.controlplane.serviceranges import kubernetes_ip
 from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
 from kcp_py.registry.catalog.compilation import CompiledCRDs
@@ -88,7 +89,7 @@ def build_catalog(
     root = options.etcd_prefix
     crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
     defaults = {
-        **kubernetes_service(options.external_url(options.secure_port)),
+        **kubernetes_service(options.external_url(options.secure_port), kubernetes_ip(options)),
         PRIORITY_CLASSES: system_priority_classes,
     }
     context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")

@@ -28,6 +28,7 @@ from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tok
 from kcp_py.controlplane.limits import default_limits
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
+from kcp_py.controlplane.serviceranges import assign_to_services
 from kcp_py.egress import Caller, Networks, Service, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
@@ -240,6 +241,7 @@ class ControlPlane:
         )
         access.admission = build_admission(parts, self._admission)
         access.ledger = quotas
+        await assign_to_services(access, options)
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
         supervisor.start("feed", lambda: self._follow(fanout, started))

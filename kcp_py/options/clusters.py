@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcp_py.options.fields import CLUSTERS, setting
-from kcp_py.options.kinds import BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, choice
+from kcp_py.options.kinds import ADDRESS_RANGES, BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, PORT_RANGE, choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,4 +56,17 @@ class ClusterOptions:
         (),
         CLUSTERS,
         "Kinds of Kubernetes that every logical cluster serves without a definition of its own: pods, deployments.apps, '*.batch', all.",
+    )
+    service_cluster_ip_range: tuple[str, ...] = setting(
+        ADDRESS_RANGES,
+        (),
+        CLUSTERS,
+        "Ranges from which the services of each logical cluster get their cluster IPs: one range, or one of each IP family, the default "
+        "one first. They then get node ports, too. Empty: services get neither.",
+    )
+    service_node_port_range: str = setting(
+        PORT_RANGE,
+        "30000-32767",
+        CLUSTERS,
+        "Ports of nodes for the services of each logical cluster. Without --service-cluster-ip-range they are not given out.",
     )

@@ -262,6 +262,35 @@ def _parse_networks(text: str) -> tuple[str, ...]:
     return names
 
 
+def _parse_address_ranges(text: str) -> tuple[str, ...]:
+    names = _parse_list(text)
+    families = []
+    for name in names:
+        try:
+            network = ipaddress.ip_network(name)
+        except ValueError:
+            raise ValueError(f'"{name}" is not a range of addresses such as 10.96.0.0/16') from None
+        shortest, longest = _SERVICE_PREFIXES[network.version]
+        if not shortest <= network.prefixlen <= longest:
+            raise ValueError(f'"{name}" does not have a prefix between /{shortest} and /{longest}')
+        families.append(network.version)
+    if len(set(families)) != len(families):
+        raise ValueError("there can be one range of IPv4 addresses and one of IPv6 addresses")
+    return names
+
+
+_SERVICE_PREFIXES: Final = {4: (12, 30), 6: (64, 126)}
+"""Version of IP -> shortest and longest prefix, in which kube-apiserver takes ranges."""
+_PORT_RANGE: Final = re.compile(r"([1-9][0-9]{0,4})-([1-9][0-9]{0,4})")
+
+
+def _parse_port_range(text: str) -> str:
+    match = _PORT_RANGE.fullmatch(text)
+    if match is None or not int(match[1]) <= int(match[2]) <= 65535:
+        raise ValueError(f'"{text}" is not a range of ports such as 30000-32767')
+    return text
+
+
 def _parse_prefix(text: str) -> str:
     if not text.startswith("/") or text.endswith("/") or "//" in text or not text.isprintable():
         raise ValueError(f'"{text}" is not a key prefix such as /registry')
@@ -303,6 +332,8 @@ PATHS: Final = Kind("PATH,…", _parse_paths, lambda paths: ",".join(map(str, pa
 ISSUERS: Final = Kind("URL,…", _parse_issuers, ",".join, _STRINGS)
 TOKEN_LIFETIME: Final = Kind("DURATION", _parse_token_lifetime, render_duration, _STRING)
 NETWORKS: Final = Kind("NETWORK,…", _parse_networks, ",".join, _STRINGS)
+ADDRESS_RANGES: Final = Kind("CIDR,…", _parse_address_ranges, ",".join, _STRINGS)
+PORT_RANGE: Final = Kind("FIRST-LAST", _parse_port_range, str, _STRING)
 PREFIX: Final = Kind("PREFIX", _parse_prefix, str, _STRING)
 
 

@@ -189,6 +189,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "kid keys",
             "A new key for tokens of service accounts was published. It signs two hours later. `keys` is the number of valid keys.",
         ),
+        "service_address_shared": _event(
+            "warning",
+            "cluster namespace name address",
+            "A service has an address or a port of a node that another service of its cluster has, from a time before "
+            "`--service-cluster-ip-range` was set. Both keep it.",
+        ),
         "shutdown_hook_failed": _event("error", "", "An error while the stop began. The server stops nevertheless."),
         "storage_checkpoint_failed": _event(
             "error",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.options import SETTINGS
-from kcp_py.options.kinds import SIZE, URLS, is_host, parse_duration, render_duration
+from kcp_py.options.kinds import ADDRESS_RANGES, PORT_RANGE, SIZE, URLS, is_host, parse_duration, render_duration
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,34 @@ def test_other_urls_are_refused(text):
     """An endpoint is a scheme, a host and a port, and nothing else."""
     with pytest.raises(ValueError):  # noqa: PT011 - urlsplit's own message for a broken bracket
         URLS.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [
+        ("", ()),
+        ("10.96.0.0/16", ("10.96.0.0/16",)),
+        ("10.96.0.0/12,fd00::/112", ("10.96.0.0/12", "fd00::/112")),
+        ("fd00::/64,10.0.0.0/30", ("fd00::/64", "10.0.0.0/30")),
+    ],
+)
+def test_ranges_of_addresses(text, ranges):
+    """One range, or one of each family in the order of preference."""
+    assert ADDRESS_RANGES.parse(text) == ranges
+
+
+@pytest.mark.parametrize(
+    "text", ["10.96.0.1/16", "10.0.0.0/8", "10.0.0.0/31", "fd00::/48", "fd00::/127", "10.0.0.0/24,10.1.0.0/24", "any", "10.0.0.0/24,x"]
+)
+def test_other_ranges_of_addresses_are_refused(text):
+    """With bits behind the prefix, too large or too small, or two of one family."""
+    with pytest.raises(ValueError, match=r"range of addresses|have a prefix|one range of IPv4"):
+        ADDRESS_RANGES.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "30000", "0-5", "30000-29999", "30000-65536", "30000+100", "a-b", "1-2-3"])
+def test_other_ranges_of_ports_are_refused(text):
+    """The first port is not above the last one, and both exist."""
+    assert PORT_RANGE.parse("30000-32767") == "30000-32767"
+    with pytest.raises(ValueError, match="range of ports"):
+        PORT_RANGE.parse(text)

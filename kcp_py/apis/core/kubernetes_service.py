@@ -24,21 +24,26 @@ PLACE: Final = "default/kubernetes"
 CLUSTER_IP: Final = "10.0.0.1"
 HTTPS_PORT: Final = 443
 
+_SERVICES: Final = GroupResource("", "services")
 _UID_SPACE: Final = uuid.UUID("6b637020-7079-5365-8276-696365737321")
 
 _Content = Callable[[str, int], dict[str, Any]]
 """(host, port) -> labels and everything outside of the metadata."""
 
 
-def kubernetes_service(url: str) -> Mapping[GroupResource, DefaultObjects]:
+def kubernetes_service(url: str, cluster_ip: str = CLUSTER_IP) -> Mapping[GroupResource, DefaultObjects]:
     """What each of the three resources has in every cluster that serves it.
 
     Args:
         url: of the server, as clients reach it: `https://HOST:PORT`.
+        cluster_ip: of the service.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or HTTPS_PORT
-    return {resource: _default_objects(resource, content(host, port)) for resource, content in _CONTENTS.items()}
+    contents = {resource: content(host, port) for resource, content in _CONTENTS.items()}
+    family = f"IPv{ipaddress.ip_address(cluster_ip).version}"
+    contents[_SERVICES]["spec"] |= {"clusterIP": cluster_ip, "clusterIPs": [cluster_ip], "ipFamilies": [family]}
+    return {resource: _default_objects(resource, content) for resource, content in contents.items()}
 
 
 def _default_objects(resource: GroupResource, content: dict[str, Any]) -> DefaultObjects:
@@ -66,8 +71,8 @@ def _service(_host: str, port: int) -> dict[str, Any]:
         "labels": {"component": "apiserver", "provider": "kubernetes"},
         "spec": {
             "ports": [{"name": "https", "protocol": "TCP", "port": HTTPS_PORT, "targetPort": port}],
-            "clusterIP": CLUSTER_IP,
-            "clusterIPs": [CLUSTER_IP],
+            "clusterIP": "",
+            "clusterIPs": [],
             "type": "ClusterIP",
             "sessionAffinity": "None",
             "ipFamilies": ["IPv4"],
@@ -104,7 +109,7 @@ def _address_type(host: str) -> str:
 
 
 _CONTENTS: Final[Mapping[GroupResource, _Content]] = {
-    GroupResource("", "services"): _service,
+    _SERVICES: _service,
     GroupResource("", "endpoints"): _endpoints,
     GroupResource("discovery.k8s.io", "endpointslices"): _endpoint_slice,
 }

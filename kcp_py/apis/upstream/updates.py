@@ -13,6 +13,7 @@ from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.typed.cells import Object, at
 from kcp_py.apis.upstream.creation import TEMPLATE_GENERATION, fill_cluster_addresses
+from kcp_py.apis.upstream.servicefields import drop_unneeded, keep_ports
 
 _SELECTOR: Final = ("spec.selector",)
 
@@ -91,13 +92,20 @@ def _change_taint_rule(obj: dict[str, Any], old: Object, now: float) -> None:
 
 
 def _change_service(service: dict[str, Any], old: Object, now: float) -> None:
-    """A service keeps the addresses that an update leaves out, as `kubectl replace` of the file that made it does."""
+    """A service keeps the addresses and ports that an update leaves out, as `kubectl replace` of the file that made it does.
+
+    It loses what its new type does not need.
+    """
     del now
     spec, before = service["spec"], at(old, "spec") or {}
     outside = "ExternalName" in {spec.get("type"), before.get("type")}
     if not outside and not spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec.update({member: before[member] for member in ("clusterIP", "clusterIPs") if before.get(member)})
     fill_cluster_addresses(service)
+    keep_ports(spec, before)
+    drop_unneeded(spec, before)
+    if spec.get("type") != "LoadBalancer" and (service.get("status") or {}).get("loadBalancer"):
+        service["status"] = {**service["status"], "loadBalancer": {}}
 
 
 CHANGES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], Object, float], None]]] = {

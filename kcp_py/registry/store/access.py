@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -40,6 +40,32 @@ class WriteObserver(Protocol):
         """The write finished, successfully or not. Arguments as in `writing`."""
 
 
+class Assignments(Protocol):
+    """Assigns values of limited ranges, such as addresses, to the objects of some resources."""
+
+    def follows(self, keys: ResourceKeys) -> bool:
+        """Whether the objects of a resource get any."""
+        ...
+
+    async def assign(self, cluster: Name, obj: dict[str, Any], old: Mapping[str, Any] | None) -> None:
+        """Fill an object, in place, after the plugins that change it and before validation. `old` is the stored one; None for a create.
+
+        Raises:
+            StatusError: a value cannot be assigned.
+        """
+        ...
+
+    async def claimed(
+        self, cluster: Name, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
+    ) -> tuple[Sequence[contract.Compare], Sequence[contract.Operation]]:
+        """A transaction on such objects with what keeps others from getting the same values, and gives back values of objects that go.
+
+        Raises:
+            ConflictError: an object is not any more what the conditions say.
+        """
+        ...
+
+
 @dataclass(slots=True)
 class Access:
     """The store and the world around it, as the verbs see them."""
@@ -55,6 +81,9 @@ class Access:
 
     range_cache: RangeCache | None = field(init=False)
     """Cached parts of lists, where the store can report when they are outdated."""
+
+    assignments: Assignments | None = None
+    """Assigns values to objects; None where there are no ranges of values."""
 
     ledger: QuotaLedger | None = None
     """Charges the quotas and limits of clusters; None where none are enforced."""
@@ -84,6 +113,34 @@ class Access:
             enforced: whether a write that exceeds a quota is refused, with 403; otherwise it is only charged.
             limited: the same for limits of the cluster.
         """
+        if self.assignments is not None and self.assignments.follows(keys):
+            return self._claiming(self.assignments, cluster, keys, compares, operations, enforced=enforced, limited=limited)
+        return self._charging(cluster, keys, compares, operations, enforced=enforced, limited=limited)
+
+    async def _claiming(
+        self,
+        assignments: Assignments,
+        cluster: Name,
+        keys: ResourceKeys,
+        compares: Sequence[contract.Compare],
+        operations: Sequence[contract.Operation],
+        *,
+        enforced: bool,
+        limited: bool,
+    ) -> int:
+        compares, operations = await assignments.claimed(cluster, compares, operations)
+        return await self._charging(cluster, keys, compares, operations, enforced=enforced, limited=limited)
+
+    def _charging(
+        self,
+        cluster: Name,
+        keys: ResourceKeys,
+        compares: Sequence[contract.Compare],
+        operations: Sequence[contract.Operation],
+        *,
+        enforced: bool,
+        limited: bool,
+    ) -> Coroutine[Any, Any, int]:
         if self.ledger is not None and self.ledger.follows(cluster, keys):
             return self.ledger.transact(cluster, keys, compares, operations, enforced=enforced, limited=limited)
         return self.commit(cluster, (keys.prefix,), compares, operations)

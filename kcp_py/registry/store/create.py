@@ -122,6 +122,8 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     if steps.mutating:
         await mutate(steps, attributes)
     resource.strategy.follow_admission(obj)
+    if access.assignments is not None and access.assignments.follows(resource.keys):
+        await access.assignments.assign(cluster_state.name, obj, None)
     await check(resource, obj, None, request.context.warnings, size=size)
     if steps.validating:
         await steps.validate(attributes)

@@ -123,6 +123,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         else:
             new = view.prepared(new, old, resource)
         metadata, attributes = new["metadata"], attributes._replace(obj=new)
+    if not subresource and access.assignments is not None and access.assignments.follows(resource.keys):
+        await access.assignments.assign(cluster_state.name, new, old)
     await check(resource, new, old, request.warnings, subresource=subresource, size=size)
     if steps.validating:
         await steps.validate(attributes)

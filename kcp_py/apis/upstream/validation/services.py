@@ -55,7 +55,7 @@ def service_problems(service: Object) -> Problems:
     yield from labels(spec.get("selector"), "spec.selector")
     yield from _affinity(spec)
     if kind != "ExternalName":
-        yield from _cluster_addresses(spec)
+        yield from cluster_address_problems(spec)
     for index, outside in enumerate(spec.get("externalIPs") or ()):
         yield from _external_address(outside, f"spec.externalIPs[{index}]")
     yield from one_of(kind, "spec.type", _TYPES)
@@ -120,7 +120,8 @@ def _affinity(spec: Object) -> Problems:
         yield invalid(f"{path}.clientIP.timeoutSeconds", seconds, f"must be greater than 0 and less than {_MAX_AFFINITY}")
 
 
-def _cluster_addresses(spec: Object) -> Problems:
+def cluster_address_problems(spec: Object) -> Problems:
+    """Addresses, families and their policy (`ValidateServiceClusterIPsRelatedFields`)."""
     path = "spec.clusterIPs"
     first, addresses, families = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], spec.get("ipFamilies") or []
     if first and addresses and addresses[0] != first:
