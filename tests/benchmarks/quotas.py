@@ -1,4 +1,4 @@
-"""The rows about quotas: creates that a quota counts, and the memory of quotas."""
+"""The rows about quotas and limits: creates that they count, and the memory of quotas."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import orjson
 from kcp_py.client import ObjectChange
 from kcp_py.controllers.resourcequotas import RESOURCE_QUOTAS, ResourceQuotaController
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterlimits import BYTES_ANNOTATION, OBJECTS_ANNOTATION, REQUESTS_ANNOTATION
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.storage.contract import Put
 from kcp_py.storage.keys import resource_keys
@@ -35,11 +36,20 @@ async def quota_row(directory: Path) -> AsyncIterator[Row]:
     yield await _memory()
 
 
-async def _creates(directory: Path, connections: int) -> Row:
-    """Creates in a namespace with a quota and in a cluster without one: in turns, each the best of its rounds."""
-    with kcp(directory / f"quota-{connections}") as ours:
+async def limit_row(directory: Path) -> AsyncIterator[Row]:
+    """What limits of a whole cluster cost."""
+    for connections in _CONNECTIONS:
+        yield await _creates(directory, connections, limits=True)
+
+
+async def _creates(directory: Path, connections: int, *, limits: bool = False) -> Row:
+    """Creates in a namespace with a quota, or a cluster with limits, and in a cluster without: in turns, each the best of its rounds."""
+    with kcp(directory / f"{'limits' if limits else 'quota'}-{connections}") as ours:
         target = ours.target
-        await target.one("POST", "/clusters/with/api/v1/namespaces/default/resourcequotas", _quota())
+        if limits:
+            await target.one("POST", "/clusters/with/apis/core.kcp.io/v1alpha1/logicalclusters", _limited())
+        else:
+            await target.one("POST", "/clusters/with/api/v1/namespaces/default/resourcequotas", _quota())
         best = {"with": 0.0, "without": 0.0}
         for number in range(_ROUNDS):
             for cluster in ("with", "without"):
@@ -47,7 +57,7 @@ async def _creates(directory: Path, connections: int) -> Row:
                 result = await run(target, creates, connections=connections, expect=b" 201 ")
                 best[cluster] = max(best[cluster], result.rate)
     mine, theirs = best["with"], best["without"]
-    work = f"create with a quota, compared with a create without, {connections} connections"
+    work = f"create with {'limits of the cluster' if limits else 'a quota'}, compared with a create without, {connections} connections"
     return Row(work, f"{mine:,.0f}/s", f"{theirs:,.0f}/s", f"{mine / theirs:.0%}", ">= 60 %")
 
 
@@ -89,4 +99,10 @@ def _quota() -> bytes:
     return orjson.dumps({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
 
 
-QUOTA_ROWS: Final[dict[str, Callable[[Path], AsyncIterator[Row]]]] = {"quota": quota_row}
+def _limited() -> bytes:
+    annotations = {OBJECTS_ANNOTATION: "100000", BYTES_ANNOTATION: "1Gi", REQUESTS_ANNOTATION: "100000"}
+    metadata = {"name": "cluster", "annotations": annotations}
+    return orjson.dumps({"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": metadata})
+
+
+QUOTA_ROWS: Final[dict[str, Callable[[Path], AsyncIterator[Row]]]] = {"quota": quota_row, "limits": limit_row}
