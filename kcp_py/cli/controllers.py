@@ -6,6 +6,7 @@ import click
 
 from kcp_py.cli.arguments import SettingsCommand, options_from, setting_flags
 from kcp_py.cli.flags import access_flags
+from kcp_py.cli.structlogimport import import_structlog
 
 SETTINGS = (
     "controllers",
@@ -39,6 +40,7 @@ def controllers(kubeconfig: str | None, context: str | None, config_file: str | 
     """
     options = options_from(given, config_file=config_file)
 
+    import_structlog()
     from kcp_py.cli.controllersprocess import run_controllers
 
     return run_controllers(options, kubeconfig, context)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.structlogimport import import_structlog
 
 EPILOG = f"""{PRECEDENCE}
 
@@ -38,6 +39,7 @@ def start(config_file: str | None, **given: str | None) -> int:
 
     # A start makes about 60,000 containers and hardly any cycles: looking for cycles would take 5 % of it.
     gc.set_threshold(100_000)
+    import_structlog()
     from kcp_py.cli.process import run_server
 
     return run_server(options, out=sys.stdout)

@@ -47,6 +47,9 @@ class Finder:
 async def main(root: Path) -> None:
     finder = Finder()
     sys.meta_path.insert(0, finder)
+    from kcp_py.cli.structlogimport import import_structlog
+
+    import_structlog()
     import kcp_py.cli.process
     from kcp_py.controlplane import ControlPlane
 

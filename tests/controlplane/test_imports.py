@@ -35,6 +35,8 @@ HEAVY: Final = (
     "kubernetes",
     "kubernetes_validate",
     "pydantic",
+    "pygments",
+    "rich",
     COMPILER,
     TOKENS,
 )
