@@ -2,7 +2,8 @@
 // of which they know a kubeconfig.
 //
 // A test's comment says which client it shows to work and what of it ("Compatibility: CLIENT, WHAT"), and which feature gate of
-// client-go it is run with and without ("Feature: NAME"). e2e/test_go.py reads both, and runs each test in a process of its own.
+// client-go it is run with and without ("Feature: NAME"), and which options its server needs ("Server: OPTIONS"). e2e/test_go.py reads
+// them, and runs each test in a process of its own.
 package e2e
 
 import (

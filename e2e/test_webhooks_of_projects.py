@@ -1,0 +1,299 @@
+"""Webhook programs of real projects, in Go: cert-manager's, unmodified, with its own manifests.
+
+Each program runs outside, once for each cluster, with a kubeconfig of that cluster. The cluster is told the address of its program by the
+external name of a Service, or by the URLs of the webhooks. The programs make their certificates, and write the authorities into the
+configurations of their webhooks, themselves.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from e2e.binaries import UnavailableError, chosen_helm, helm_of
+from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess
+from e2e.goprograms import MODULES, built, folder_of
+
+KINDS: Final = "pods,services,deployments.apps,poddisruptionbudgets.policy"
+PATIENCE: Final = 90.0
+OFTEN: Final = 0.2
+CERT_MANAGER: Final = MODULES / "certmanager"
+CERT_MANAGER_MODULE: Final = "github.com/cert-manager/cert-manager"
+
+
+def free_port() -> int:
+    """A port that no program gets that asks for any."""
+    while True:
+        port = random.randrange(10_000, 30_000)
+        with socket.socket() as listening, suppress(OSError):
+            listening.bind(("0.0.0.0", port))
+            return port
+
+
+class Program:
+    """A webhook program with the kubeconfig of a cluster. It may be killed and started again."""
+
+    def __init__(self, folder: Path, command: list[str], environment: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = {**os.environ, **environment}
+        self._log = folder / "program.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
+
+    def kill(self) -> None:
+        """Kill it, so that it closes nothing in order."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(COMMAND_SECONDS)
+            self._process = None
+
+    def log(self) -> str:
+        """The end of what it has written."""
+        return self._log.read_text()[-3000:]
+
+    def has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+
+class Tenant:
+    """A cluster, and the program that serves its webhooks."""
+
+    def __init__(self, server: ServerProcess, kubectl_binary: str, folder: Path, cluster: str) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        entry = {"server": f"{server.url}/clusters/{cluster}", "certificate-authority": str(server.ca_file)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": entry}],
+            "users": [{"name": "c", "user": {"token": server.token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        }
+        self.kubeconfig.write_text(json.dumps(config))
+        self.kubectl = Kubectl(kubectl_binary, self.kubeconfig, folder / "cache")
+        self.port = free_port()
+        self.program: Program | None = None
+
+    def serve(self, namespace: str, service: str, *configurations: str) -> None:
+        """Tell the cluster where the service of the webhooks is: at an external name, whose port is that of the webhooks."""
+        spec = {"type": "ExternalName", "externalName": "localhost", "clusterIP": None, "clusterIPs": None}
+        self.kubectl.run("patch", "service", service, "-n", namespace, "--type=merge", "-p", json.dumps({"spec": spec}))
+        for configuration in configurations:
+            count = len(self.kubectl.json("get", configuration)["webhooks"])
+            patch = [{"op": "add", "path": f"/webhooks/{index}/clientConfig/service/port", "value": self.port} for index in range(count)]
+            self.kubectl.run("patch", configuration, "--type=json", "-p", json.dumps(patch))
+
+    def run(self, command: list[str], **environment: str) -> None:
+        """Start the program; it ends with the test."""
+        self.program = Program(self.folder, command, environment)
+        self.program.start()
+
+    def apply(self, *objects: Mapping[str, Any]) -> str:
+        return self.kubectl.run("apply", "--server-side", "-f", "-", stdin=manifest(*objects))
+
+    def refused(self, *objects: Mapping[str, Any], arguments: tuple[str, ...] = ()) -> str:
+        """The message to a client whose objects are refused."""
+        return self.kubectl.run("create", *arguments, "-f", "-", stdin=manifest(*objects), fails=True)
+
+    def accepted(self, *objects: Mapping[str, Any], arguments: tuple[str, ...] = ()) -> None:
+        self.kubectl.run("create", *arguments, "-f", "-", stdin=manifest(*objects))
+
+    def eventually(self, *arguments: str, stdin: str | None = None, until: Callable[[subprocess.CompletedProcess[str]], bool]) -> None:
+        """Repeat a command of kubectl until its result is as expected."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            completed = self.kubectl.complete(*arguments, stdin=stdin)
+            if until(completed):
+                return
+            log = self.program.log() if self.program is not None else ""
+            assert self.program is None or not self.program.has_ended(), log
+            assert time.monotonic() < deadline, f"{arguments}: {completed.stdout[-1000:]} {completed.stderr[-1000:]}\n{log}"
+            time.sleep(OFTEN)
+
+
+def manifest(*objects: Mapping[str, Any]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+
+
+def succeeds(completed: subprocess.CompletedProcess[str]) -> bool:
+    return completed.returncode == 0
+
+
+def fails_with(text: str) -> Callable[[subprocess.CompletedProcess[str]], bool]:
+    return lambda completed: completed.returncode != 0 and text in completed.stderr
+
+
+@pytest.fixture
+def tenants(new_server: Callable[..., ServerProcess], kubectl_binary: str, tmp_path: Path) -> Iterator[list[Tenant]]:
+    """Two clusters of a server that serves the kinds of the manifests, and calls webhooks of this machine."""
+    server = new_server("--webhook-networks", "127.0.0.0/8", "--builtin-kinds", KINDS).start()
+    made = [Tenant(server, kubectl_binary, tmp_path / cluster, cluster) for cluster in ("one", "two")]
+    yield made
+    for tenant in made:
+        if tenant.program is not None:
+            tenant.program.kill()
+
+
+def has_bundles(completed: subprocess.CompletedProcess[str]) -> bool:
+    """Whether all webhooks of the configurations in a list know the authority of their program."""
+    found = [one for item in json.loads(completed.stdout or "{}").get("items", []) for one in item["webhooks"]]
+    return bool(found) and all(one["clientConfig"].get("caBundle") for one in found)
+
+
+CONFIGURATIONS: Final = ("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "json")
+
+
+def issuer(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def certificate(name: str, **spec: Any) -> dict[str, Any]:
+    whole = {"secretName": name, "dnsNames": ["example.com"], "issuerRef": {"name": "ours"}, **spec}
+    return {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": name, "namespace": "default"}, "spec": whole}
+
+
+def test_cert_manager(tenants: list[Tenant], tmp_path: Path) -> None:
+    """The chart is installed, CA injection works, objects are refused and changed, in each cluster for itself, and also after kill -9."""
+    program = built(CERT_MANAGER, "build", ".")
+    chart = folder_of(CERT_MANAGER, CERT_MANAGER_MODULE) / "deploy/charts/cert-manager"
+    try:
+        helm = helm_of(chosen_helm()[0])
+    except UnavailableError as error:
+        pytest.skip(f"no helm: {error}")
+    one, two = tenants
+    command = [str(helm), "template", "cert-manager", str(chart), "-n", "cert-manager"]
+    command += ["--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false"]
+    # One cluster finds its webhooks by their Service, the other one by a URL.
+    for tenant, more in ((one, []), (two, ["--set", f"webhook.url.host=localhost:{two.port}"])):
+        chosen = [*command, *more]
+        rendered = subprocess.run(chosen, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True, cwd=tmp_path).stdout
+        tenant.kubectl.run("create", "namespace", "cert-manager")
+        tenant.kubectl.run("apply", "--server-side", "-f", "-", stdin=rendered)
+        name = "cert-manager-webhook"
+        if tenant is one:
+            kinds = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
+            tenant.serve("cert-manager", name, *(f"{kind}/{name}" for kind in kinds))
+        tenant.run(
+            [
+                str(program),
+                f"--kubeconfig={tenant.kubeconfig}",
+                f"--secure-port={tenant.port}",
+                f"--healthz-port={free_port()}",
+                "--metrics-listen-address=0",
+                "--dynamic-serving-ca-secret-namespace=cert-manager",
+                f"--dynamic-serving-ca-secret-name={name}-ca",
+                f"--dynamic-serving-dns-names={name},{name}.cert-manager,{name}.cert-manager.svc,localhost",
+            ]
+        )
+    for tenant in tenants:
+        tenant.eventually(*CONFIGURATIONS, until=has_bundles)
+        check = manifest(issuer("check", selfSigned={}))
+        tenant.eventually("create", "--dry-run=server", "-f", "-", stdin=check, until=succeeds)
+    bundles = [tenant.kubectl.json("get", "validatingwebhookconfiguration", "cert-manager-webhook") for tenant in tenants]
+    first, second = (one["webhooks"][0]["clientConfig"]["caBundle"] for one in bundles)
+    assert first != second
+
+    for tenant in tenants:
+        refused = tenant.refused(issuer("ours"))
+        assert 'admission webhook "webhook.cert-manager.io" denied the request: ' in refused
+        assert "at least one issuer must be configured" in refused
+        tenant.accepted(issuer("ours", selfSigned={}))
+        refused = tenant.refused(certificate("web", duration="1h", renewBefore="2h"))
+        assert "spec.renewBefore: Invalid value" in refused
+        tenant.accepted(certificate("web"))
+    # Who requests a certificate is what the server says, not what the object does.
+    request = {
+        "apiVersion": "cert-manager.io/v1",
+        "kind": "CertificateRequest",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"request": signing_request(), "issuerRef": {"name": "ours"}, "username": "root"},
+    }
+    jane = ("--as=jane", "--as-group=ops", "--as-group=system:authenticated")
+    for tenant in tenants:
+        tenant.apply(
+            *permissions("requests", "certificaterequests", "certificaterequests/status", verbs=["create", "get", "patch", "update"])
+        )
+        tenant.accepted(request, arguments=jane)
+        spec = tenant.kubectl.json("get", "certificaterequest", "web")["spec"]
+        assert (spec["username"], sorted(spec["groups"])) == ("jane", ["ops", "system:authenticated"])
+    # The webhook asks the cluster of the request who may approve: in one of the two clusters jane may.
+    rule = {
+        "apiGroups": ["cert-manager.io"],
+        "resources": ["signers"],
+        "verbs": ["approve"],
+        "resourceNames": ["issuers.cert-manager.io/*"],
+    }
+    one.apply(*cluster_permissions("approve", rule))
+    condition = {"type": "Approved", "status": "True", "reason": "Jane", "message": "fine", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    status = json.dumps({"status": {"conditions": [condition]}})
+    approval = ("patch", "certificaterequest", "web", "--subresource=status", "--type=merge", *jane, "-p", status)
+    one.eventually(*approval, until=succeeds)
+    assert 'user "jane" does not have permissions to set approved/denied conditions' in two.kubectl.run(*approval, fails=True)
+
+    assert one.program is not None
+    one.program.kill()
+    closed = one.refused(issuer("while-dead", selfSigned={}))
+    assert (
+        'failed calling webhook "webhook.cert-manager.io": failed to call webhook: Post "https://cert-manager-webhook.cert-manager.svc'
+        in closed
+    )
+    assert "connect: connection refused" in closed
+    assert "at least one issuer" in two.refused(issuer("while-dead"))
+    policy = '[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "%s"}]'
+    patch = ("patch", "validatingwebhookconfiguration", "cert-manager-webhook", "--type=json", "-p")
+    one.kubectl.run(*patch, policy % "Ignore")
+    one.accepted(issuer("while-dead"))
+    assert "at least one issuer" in two.refused(issuer("while-dead"))
+    one.kubectl.run(*patch, policy % "Fail")
+    one.program.start()
+    again = manifest(issuer("after"))
+    one.eventually("create", "--dry-run=server", "-f", "-", stdin=again, until=fails_with("at least one issuer must be configured"))
+
+
+def signing_request() -> str:
+    """A request for a certificate, as in the `request` of a CertificateRequest."""
+    names = x509.SubjectAlternativeName([x509.DNSName("example.com")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(names, critical=False)
+    return base64.b64encode(
+        builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    ).decode()
+
+
+def permissions(name: str, *resources: str, verbs: list[str]) -> list[dict[str, Any]]:
+    """jane may use resources of cert-manager in the cluster."""
+    return cluster_permissions(name, {"apiGroups": ["cert-manager.io"], "resources": list(resources), "verbs": verbs})
+
+
+def cluster_permissions(name: str, rule: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """jane may do what a rule says, and enter the cluster."""
+    group = "rbac.authorization.k8s.io"
+    access = {"nonResourceURLs": ["/"], "verbs": ["access"]}
+    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule, access]}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "jane"}],
+    }
+    return [role, binding]
