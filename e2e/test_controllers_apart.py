@@ -32,9 +32,9 @@ CLUSTER = "/clusters/apart/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 class Controllers:
     """`kcp-py controllers` in a process of its own."""
 
-    def __init__(self, server: ServerProcess, log: Path) -> None:
+    def __init__(self, server: ServerProcess, log: Path, *arguments: str) -> None:
         command = [sys.executable, "-m", "kcp_py", "controllers", "--kubeconfig", str(server.kubeconfig), "--log-format", "json"]
-        command += ["--metrics-bind-address", "127.0.0.1:0"]
+        command += ["--metrics-bind-address", "127.0.0.1:0", *arguments]
         self.log = log
         with log.open("a") as file:
             self.process = subprocess.Popen(command, stderr=file, stdout=file, env={**os.environ, "KCP_PY_NAMESPACE_DELETION_GRACE": "0s"})
@@ -230,6 +230,27 @@ def test_two_servers_on_one_etcd_elect_one(tmp_path: Path, new_server: Callable[
         assert other.request("DELETE", f"{CORE}/namespaces/shop").code == 200
         until(gone(other, f"{CORE}/namespaces/shop"))
     finally:
+        etcd.kill()
+
+
+def test_quotas_are_counted_again(tmp_path: Path, new_server: Callable[..., ServerProcess]) -> None:
+    """A usage that was changed in the store itself becomes right without a write of a client."""
+    etcd = Etcd(tmp_path).start()
+    server = new_server("--controllers=-*", "--storage", "etcd", "--etcd-servers", etcd.url).start()
+    controllers = Controllers(server, tmp_path / "controllers.log", "--resource-quota-sync-period=1s")
+    try:
+        for number in range(3):
+            create(server, MAPS, "ConfigMap", f"m{number}")
+        quotas = "/clusters/apart/api/v1/namespaces/default/resourcequotas"
+        create(server, quotas, "ResourceQuota", "q", spec={"hard": {"count/configmaps": "5"}})
+        key = "/registry/core/resourcequotas/apart/default/q"
+        used = '"used":{"count/configmaps":"%s"}'
+        stored = etcd.get(key)
+        assert used % 3 in stored
+        etcd.put(key, stored.replace(used % 3, used % 1))
+        until(lambda: server.request("GET", f"{quotas}/q").json["status"]["used"]["count/configmaps"] == "3")
+    finally:
+        controllers.stop(signal.SIGKILL)
         etcd.kill()
 
 

@@ -15,6 +15,7 @@ SETTINGS = (
     "legacy_service_account_token_clean_up_period",
     "event_ttl",
     "terminated_pod_gc_threshold",
+    "resource_quota_sync_period",
     "simulate",
     "simulate_delay",
     "metrics_bind_address",

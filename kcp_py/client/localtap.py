@@ -20,6 +20,7 @@ from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.clusterstate import ClusterState
+from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.content import StoredCollection, StoredContent, StoredHolder
 from kcp_py.registry.store import Access
@@ -45,6 +46,7 @@ class LocalTap:
         crds: CRDSource,
         clusters: LogicalClusters,
         fanout: Fanout,
+        quotas: QuotaLedger | None = None,
         user: UserInfo = LOOPBACK,
     ) -> None:
         """Put the parts of the registry together.
@@ -55,6 +57,7 @@ class LocalTap:
             crds: what the CRDs of each cluster define.
             clusters: which there are.
             fanout: the store's changes.
+            quotas: counts quotas anew; None where nothing charges them.
             user: who deletes, as admission sees it.
         """
         self._user = user
@@ -63,6 +66,7 @@ class LocalTap:
         self._crds = crds
         self._clusters = clusters
         self._fanout = fanout
+        self._quotas = quotas
         self._resolver = Resolver(tables, clusters)
         self._content = StoredContent(access, clusters)
         served = tables.builtin(*CRDS)
@@ -193,6 +197,15 @@ class LocalTap:
             await self._content.remove_finalizer(request, finalizer, uid=uid)
 
         await self._resolver.carry_out(cluster, resource, attempt)
+
+    async def recount_quota(self, cluster: Name, namespace: str, name: str) -> None:
+        """`Tap.recount_quota`."""
+        if self._quotas is None:
+            return
+        try:
+            await self._quotas.recount(cluster, namespace, name)
+        except StorageError as error:
+            raise translate(error) from error
 
     async def _served_custom(self, cluster: Name, resource: GroupResource) -> Served | None:
         try:

@@ -20,11 +20,13 @@ from kcp_py.client.tapwire import (
     VERSION,
     Deletion,
     FinalizerRemoval,
+    Recount,
     deletion_body,
     filter_text,
     finalizer_body,
     merged,
     read_change,
+    recount_body,
 )
 from kcp_py.client.transport import Headers, Query, Transport, impersonation, status_error_of
 from kcp_py.logicalcluster import WILDCARD, Name
@@ -38,7 +40,10 @@ _SILENCE_SECONDS: Final = 3 * HEARTBEAT_SECONDS
 
 
 class RemoteTap:
-    """A `Tap` of the server that a transport reaches. `run` has to be running for observers to be called."""
+    """A `Tap` of the server that a transport reaches. Observers are called while `run` is running.
+
+    They are told that they may have missed changes when it begins after objects were read.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -137,6 +142,10 @@ class RemoteTap:
         """`Tap.remove_finalizer`."""
         await self._post("finalizers", finalizer_body(FinalizerRemoval(cluster, resource, namespace, name, finalizer, uid)))
 
+    async def recount_quota(self, cluster: Name, namespace: str, name: str) -> None:
+        """`Tap.recount_quota`."""
+        await self._post("recounts", recount_body(Recount(cluster, namespace, name)))
+
     async def lines(self, what: str, query: Query) -> AsyncGenerator[dict[str, Any], None]:
         """The decoded lines of a stream.
 
@@ -207,7 +216,9 @@ class _Observation:
         """Up to which observers were called; -1 while there is no stream."""
         self._moved = asyncio.Condition()
         self._cuts = 0
-        self._began = False
+        self._behind = False
+        """Whether observers may have missed changes before the stream begins."""
+        self._running = False
 
     def add(self, observer: _Observer) -> Callable[[], None]:
         self._observers.append(observer)
@@ -220,10 +231,11 @@ class _Observation:
         return lambda: self._removals.remove(callback)
 
     async def attached(self) -> None:
-        """Wait until observers, if there are any, are called with what happens."""
-        while self._observers and (self._revision < 0 or self._asked.is_set()):
+        """Wait until observers, if there are any, are called with what happens. Nothing calls them before `run` runs."""
+        while self._observers and self._running and (self._revision < 0 or self._asked.is_set()):
             async with self._moved:
                 await self._moved.wait()
+        self._behind = self._behind or not self._running
 
     async def reached(self, revision: int) -> None:
         """Wait until observers, if there are any, were called with everything up to a revision.
@@ -232,29 +244,37 @@ class _Observation:
             StatusError: 503 where the stream was cut meanwhile; observers know that they have missed something.
         """
         cuts = self._cuts
-        while self._observers and self._revision < revision:
+        while self._observers and self._running and self._revision < revision:
             if self._cuts != cuts:
                 _raise_cut()
             async with self._moved:
                 await self._moved.wait()
 
     async def run(self) -> None:
-        while True:
-            await self._asked.wait()
-            self._asked.clear()
-            following = asyncio.ensure_future(self._follow(merged([one.concerned for one in self._observers])))
-            try:
-                while not following.done() and not self._asked.is_set():
-                    asking = asyncio.ensure_future(self._asked.wait())
-                    await asyncio.wait((following, asking), return_when=asyncio.FIRST_COMPLETED)
-                    asking.cancel()
-                if following.done():
-                    following.result()
-            finally:
-                following.cancel()
-                await asyncio.wait((following,))
-                self._asked.set()
-                await self._cut()
+        self._running = True
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                await self._follow_until_asked()
+        finally:
+            self._running = False
+            await self._cut()
+
+    async def _follow_until_asked(self) -> None:
+        following = asyncio.ensure_future(self._follow(merged([one.concerned for one in self._observers])))
+        try:
+            while not following.done() and not self._asked.is_set():
+                asking = asyncio.ensure_future(self._asked.wait())
+                await asyncio.wait((following, asking), return_when=asyncio.FIRST_COMPLETED)
+                asking.cancel()
+            if following.done():
+                following.result()
+        finally:
+            following.cancel()
+            await asyncio.wait((following,))
+            self._asked.set()
+            await self._cut()
 
     async def _follow(self, concerned: ObjectFilter) -> None:
         async with aclosing(self._tap.lines("observations", (("filter", filter_text(concerned)),))) as lines:
@@ -266,10 +286,10 @@ class _Observation:
 
     async def _move(self, revision: int) -> None:
         if self._revision < 0:
-            if self._began:
+            if self._behind:
                 for one in list(self._observers):
                     one.missed()
-            self._began = True
+            self._behind = True
         async with self._moved:
             self._revision = revision
             self._moved.notify_all()

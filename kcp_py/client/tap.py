@@ -201,3 +201,11 @@ class Tap(Protocol):
             uid: of the object that is meant; another one of the same name is left alone.
         """
         ...
+
+    async def recount_quota(self, cluster: Name, namespace: str, name: str) -> None:
+        """Count anew what a ResourceQuota counts, and write the difference. A missing quota is not an error.
+
+        Raises:
+            StatusError: 503, the store could not be read or written.
+        """
+        ...

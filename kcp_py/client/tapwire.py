@@ -78,6 +78,14 @@ class FinalizerRemoval(NamedTuple):
     uid: str
 
 
+class Recount(NamedTuple):
+    """The arguments of `Tap.recount_quota`."""
+
+    cluster: Name
+    namespace: str
+    name: str
+
+
 def deletion_body(given: Deletion) -> bytes:
     """A deletion as a body."""
     (group, resource), custom, namespaced = given.resource
@@ -136,6 +144,28 @@ def parse_finalizer(body: bytes) -> FinalizerRemoval:
         return FinalizerRemoval(cluster, resource, namespace, name, finalizer, uid)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a removal of a finalizer: {error}") from error
+
+
+def recount_body(given: Recount) -> bytes:
+    """A count of a quota as a body."""
+    return orjson.dumps(given._asdict())
+
+
+def parse_recount(body: bytes) -> Recount:
+    """Read what `recount_body` has written.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        document = orjson.loads(body)
+        cluster = parse_name(_text(document["cluster"]))
+        namespace, name = _text(document["namespace"]), _text(document["name"])
+        _check_key(cluster, namespace or ".")
+        _check_key(cluster, name or ".")
+        return Recount(cluster, namespace, name)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a count of a quota: {error}") from error
 
 
 def checked_resource(group: Any, resource: Any) -> GroupResource:
@@ -206,7 +236,9 @@ def change_line(change: ObjectChange, *, whole: bool) -> bytes:
         "name": change.name,
     }
     if whole:
-        return b'%b,"value":%b}\n' % (orjson.dumps(head)[:-1], change.value or b"null")
+        # Other programs that write to the store may have put line feeds between members; texts have none.
+        value = change.value.replace(b"\n", b" ") if change.value else b"null"
+        return b'%b,"value":%b}\n' % (orjson.dumps(head)[:-1], value)
     return orjson.dumps({**head, "value": _reduced(change.value), "previous": _reduced(change.previous)}) + b"\n"
 
 

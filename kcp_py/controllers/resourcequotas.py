@@ -1,45 +1,39 @@
 """Controller `resourcequota-controller`: counts again all that ResourceQuotas count, and repairs changes of the store itself.
 
 Source: kubernetes `pkg/controller/resourcequota`. Quotas are exact without it: each write charges them, and each write of a quota has it
-counted at once (`registry.quota`). So it only looks at each quota once an hour.
+counted at once (`registry.quota`). So it only looks at each quota once an hour, see `--resource-quota-sync-period`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.client import ObjectChange
+from kcp_py.client import ObjectChange, Tap
 from kcp_py.controllers.names import RESOURCE_QUOTA
 from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import Key
-from kcp_py.logicalcluster import Name
 
 RESOURCE_QUOTAS: Final = GroupVersionResource("", "v1", "resourcequotas")
 
-Recount = Callable[[Name, str, str], Awaitable[None]]
-"""Counts anew what a quota counts. Takes cluster, namespace and name."""
-
-_PERIOD_SECONDS: Final = 3600.0
-
 
 class ResourceQuotaController:
-    """Has each quota counted again from time to time, spread evenly. It runs in servers only."""
+    """Has each quota counted again from time to time, spread evenly."""
 
     name = RESOURCE_QUOTA
     per_cluster = 1
 
-    def __init__(self, recount: Recount, *, period: float = _PERIOD_SECONDS, spread: Callable[[], float] = random.random) -> None:
+    def __init__(self, tap: Tap, *, period: float = 3600.0, spread: Callable[[], float] = random.random) -> None:
         """Make the controller.
 
         Args:
-            recount: counts a quota.
+            tap: has the server count a quota.
             period: seconds between two counts of a quota.
             spread: when in the first period a quota is counted, from 0 to 1.
         """
-        self._recount = recount
+        self._tap = tap
         self._period = period
         self._spread = spread
         self._known: set[Key] = set()
@@ -67,5 +61,5 @@ class ResourceQuotaController:
         if key in self._new:
             self._new.discard(key)
             return Later(self._period * self._spread())
-        await self._recount(key.cluster, key.namespace, key.name)
+        await self._tap.recount_quota(key.cluster, key.namespace, key.name)
         return Later(self._period)

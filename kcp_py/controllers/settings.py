@@ -21,6 +21,8 @@ class ControllerSettings:
     """How long events are kept after their last write; 0 for ever."""
     terminated_pods: int = 12_500
     """Pods that have ended and are kept in a cluster; 0 for all."""
+    quota_period: float = 3600.0
+    """Between two counts of a ResourceQuota; 0 for no counts."""
 
     simulate: tuple[str, ...] = ()
     """What becomes ready by itself: `workloads`, or nothing."""
@@ -35,6 +37,7 @@ class ControllerSettings:
             token_period=options.legacy_service_account_token_clean_up_period,
             event_ttl=options.event_ttl,
             terminated_pods=options.terminated_pod_gc_threshold,
+            quota_period=options.resource_quota_sync_period,
             simulate=options.simulate,
             simulate_delay=options.simulate_delay,
         )

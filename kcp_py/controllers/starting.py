@@ -23,7 +23,7 @@ from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.names import ALIASES, LOGICAL_CLUSTER_LIMITS, WORKLOAD_SIMULATION, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.pods import PodGarbageCollector
-from kcp_py.controllers.resourcequotas import Recount, ResourceQuotaController
+from kcp_py.controllers.resourcequotas import ResourceQuotaController
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
@@ -55,7 +55,6 @@ def start_controllers(
     additional: Sequence[ControllerFactory] = (),
     election: LeaderElection | None = None,
     signer: SigningController | None = None,
-    recount: Recount | None = None,
     usage: UsageLedger | None = None,
 ) -> list[ReconcileLoop]:
     """Run the selected controllers for as long as the supervisor lives.
@@ -70,8 +69,7 @@ def start_controllers(
         additional: make controllers in addition to those of the server.
         election: the controllers run only while it is won; None to run them always.
         signer: signs certificates. It runs in each process that has the key, elected or not; None where this one has none.
-        recount: counts a quota anew. Servers have it, elected or not; None elsewhere.
-        usage: knows the usage of clusters with limits; as `recount`.
+        usage: knows the usage of clusters with limits. Servers have it, elected or not; None elsewhere.
 
     Raises:
         ValueError: the selection names a controller that does not exist, or two controllers have one name.
@@ -94,12 +92,7 @@ def start_controllers(
         user = controller_user("generic-garbage-collector")
         collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=_now(clock), throttle=throttle)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
-    own_to_servers: list[Controller] = []
-    if signer is not None:
-        own_to_servers.append(signer)
-    if recount is not None:
-        own_to_servers.append(ResourceQuotaController(recount))
-    local = [ReconcileLoop(tap, one, changes_of(tap, one)) for one in own_to_servers if is_enabled(one.name, selection)]
+    local = [ReconcileLoop(tap, signer, changes_of(tap, signer))] if signer is not None and is_enabled(signer.name, selection) else []
     if usage is not None and is_enabled(LOGICAL_CLUSTER_LIMITS, selection):
         queue = WorkQueue(per_cluster=ClusterLimitsController.per_cluster)
         shower = ClusterLimitsController(client, usage, queue)
@@ -137,6 +130,8 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
     yield NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=settings.namespace_grace)
     if settings.terminated_pods > 0:
         yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods)
+    if settings.quota_period > 0:
+        yield ResourceQuotaController(tap, period=settings.quota_period)
     yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
     yield TokenSecretController(acting_as(CONTROLLER))
     if WORKLOADS in settings.simulate:

@@ -263,7 +263,7 @@ class ControlPlane:
         self.client = LocalClient(self.backend)
         supervisor.start("uses of tokens", lambda: service_accounts.record_uses(self.client))
         self._registry.register(service_accounts.uses)
-        self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout)
+        self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout, quotas=quotas)
         loops = start_controllers(
             supervisor,
             self.client,
@@ -273,7 +273,6 @@ class ControlPlane:
             additional=self._controllers,
             election=LeaderElection(self.client) if is_elected(options) else None,
             signer=self._signer(),
-            recount=quotas.recount,
             usage=quotas,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})

@@ -33,6 +33,12 @@ class OperationOptions:
         OPERATION,
         "How many pods that have ended are kept in each logical cluster. Beyond it the oldest are deleted; 0 keeps all.",
     )
+    resource_quota_sync_period: float = setting(
+        DURATION,
+        3600.0,
+        OPERATION,
+        "How long after a count of a ResourceQuota it is counted again, in case the store itself was changed; 0 never counts again.",
+    )
     simulate: tuple[str, ...] = setting(
         SIMULATIONS,
         (),

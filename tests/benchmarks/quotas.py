@@ -78,7 +78,7 @@ async def _memory() -> Row:
         tracemalloc.start()
         access.ledger = ledger = QuotaLedger(registry.storage, ROOT, access.commit, shared=False)
         await ledger.start()
-        controller = ResourceQuotaController(ledger.recount)
+        controller = ResourceQuotaController(registry.tap)
         for cluster in clusters:
             tuple(controller.keys(ObjectChange(cluster, RESOURCE_QUOTAS.group_resource, "default", "q", b"{}", None)))
         before = tracemalloc.get_traced_memory()[0]

@@ -24,6 +24,7 @@ from kcp_py.controlplane import ControlPlane
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.request.user import UserInfo
 from kcp_py.storage.contract import Put
+from kcp_py.storage.keys import resource_keys
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.testing.client_objects import CONFIG_MAPS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget, widget_crd
 from tests.client.served import options_of, served
@@ -99,14 +100,44 @@ async def test_observers_have_seen_what_reading_shows(apart: Apart) -> None:
     assert changes == [*((f"m{number}", False) for number in range(20)), ("m0", True)]
 
 
+async def test_reading_does_not_wait_for_a_stream_that_nothing_runs(apart: Apart) -> None:
+    """Objects are read. Observers know as soon as the stream runs that they may have missed changes."""
+    missed = asyncio.Event()
+    apart.tap.observe(lambda _: None, concerned=EVERYTHING, missed=missed.set)
+    await apart.client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    async with asyncio.timeout(60):
+        found = [one.name async for one in apart.tap.stored_objects(TEAM, concerned=EVERYTHING, resource=MAPS)]
+        assert (found, missed.is_set()) == (["one"], False)
+        apart.supervisor.start("tap", apart.tap.run)
+        await missed.wait()
+
+
+async def test_a_quota_is_counted_again(apart: Apart) -> None:
+    """After its usage was changed in the store, as a restored copy of it would; a missing quota is not an error."""
+    quotas = GroupVersionResource("", "v1", "resourcequotas")
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"count/secrets": "5"}}}
+    await apart.client.create(TEAM, quotas, {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    access = apart.control_plane.backend.access
+    key = resource_keys("/registry", "", "resourcequotas", namespaced=True).object_key(TEAM, "default", "q")
+    stored = await access.storage.get(key)
+    assert stored is not None
+    await access.storage.transact((), [Put(key, stored.value.replace(b'"used":{"count/secrets":"0"}', b'"used":{"count/secrets":"4"}'))])
+    assert (await apart.client.get(TEAM, quotas, "default", "q"))["status"]["used"] == {"count/secrets": "4"}
+    await apart.tap.recount_quota(TEAM, "default", "q")
+    assert (await apart.client.get(TEAM, quotas, "default", "q"))["status"]["used"] == {"count/secrets": "0"}
+    await apart.tap.recount_quota(TEAM, "default", "none")
+
+
 async def test_a_stream_that_is_cut_is_begun_again(apart: Apart) -> None:
     """Observers are called with changes after that, and know that they may have missed some."""
     missed, seen = asyncio.Event(), asyncio.Queue[str]()
     apart.tap.observe(lambda change: seen.put_nowait(change.name), concerned=ObjectFilter(contains=((b'"n"',),)), missed=missed.set)
-    apart.supervisor.start("tap", apart.tap.run)
     assert [one async for one in apart.tap.stored_objects(TEAM, concerned=ObjectFilter(contains=((b"\0",),)))] == []
-    apart.control_plane.backend.fanout.end_watches()
+    apart.supervisor.start("tap", apart.tap.run)
     async with asyncio.timeout(60):
+        await missed.wait()  # of the time before the stream
+        missed.clear()
+        apart.control_plane.backend.fanout.end_watches()
         await missed.wait()
         await apart.client.create(TEAM, CONFIG_MAPS, config_map("n"))
         assert await seen.get() == "n"
@@ -177,16 +208,20 @@ WRONG_REMOVALS: list[dict[str, Any]] = [
 ]
 
 
+WRONG_RECOUNTS: list[dict[str, Any]] = [{"cluster": ""}, {"namespace": ""}, {"namespace": "a/b"}, {"name": ""}, {"name": 5}]
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        *((path, body) for path in ("deletions", "finalizers") for body in (b"", b"{", b"[]", b"{}", b"5")),
+        *((path, body) for path in ("deletions", "finalizers", "recounts") for body in (b"", b"{", b"[]", b"{}", b"5")),
         *(("deletions", orjson.dumps({**DELETION, **wrong})) for wrong in WRONG_DELETIONS),
         *(("finalizers", orjson.dumps({**REMOVAL, **wrong})) for wrong in WRONG_REMOVALS),
+        *(("recounts", orjson.dumps({"cluster": "team-a", "namespace": "default", "name": "q", **wrong})) for wrong in WRONG_RECOUNTS),
     ],
 )
 async def test_a_body_that_cannot_be_parsed_is_refused(apart: Apart, path: str, body: bytes) -> None:
-    """With 400, for a deletion and for the removal of a finalizer."""
+    """With 400, whatever it asks for."""
     with pytest.raises(StatusError) as caught:
         await apart.client.transport.request("POST", f"/clusters/*/tap/v1/{path}", body=body)
     assert caught.value.code == 400

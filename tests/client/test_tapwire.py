@@ -11,6 +11,7 @@ from kcp_py.client.tap import EVERYTHING, Holder, ObjectChange, ObjectFilter, St
 from kcp_py.client.tapwire import (
     Deletion,
     FinalizerRemoval,
+    Recount,
     change_line,
     deletion_body,
     error_line,
@@ -20,7 +21,9 @@ from kcp_py.client.tapwire import (
     parse_deletion,
     parse_filter,
     parse_finalizer,
+    parse_recount,
     read_change,
+    recount_body,
     revision_line,
 )
 from kcp_py.logicalcluster import Name
@@ -47,11 +50,13 @@ def test_another_text_is_no_filter(text: str) -> None:
 
 @pytest.mark.parametrize("holder", [None, Holder(GroupVersionResource("", "v1", "namespaces"), "one", "u")])
 def test_a_deletion_is_read_as_it_was_written(holder: Holder | None) -> None:
-    """With and without a holder; and so is the removal of a finalizer."""
+    """With and without a holder; and so are the removal of a finalizer and the count of a quota."""
     deletion = Deletion(Name("team-a"), StoredResource(MAPS, custom=False, namespaced=None), "default", ["a.b/c"], holder)
     assert parse_deletion(deletion_body(deletion)) == deletion
     removal = FinalizerRemoval(Name("team-a"), GroupVersionResource("", "v1", "configmaps"), "default", "one", "a.b/c", "u")
     assert parse_finalizer(finalizer_body(removal)) == removal
+    recount = Recount(Name("team-a"), "default", "q")
+    assert parse_recount(recount_body(recount)) == recount
 
 
 def test_merged_filters_show_what_one_of_them_shows() -> None:
@@ -68,6 +73,8 @@ def test_a_change_is_read_as_it_was_written() -> None:
     change = ObjectChange(Name("team-a"), MAPS, "default", "one", OBJECT, OBJECT)
     whole = read_change(orjson.loads(change_line(change, whole=True)))
     assert whole == change._replace(previous=None)
+    indented = orjson.dumps(orjson.loads(OBJECT), option=orjson.OPT_INDENT_2) + b"\n"
+    assert read_change(orjson.loads(change_line(change._replace(value=indented), whole=True).splitlines()[0])) == whole
     line = change_line(change._replace(previous=None), whole=False)
     assert b"secret" not in line
     shown = orjson.loads(read_change(orjson.loads(line)).value or b"")

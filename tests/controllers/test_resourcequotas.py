@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from kcp_py.client import ObjectChange
@@ -23,10 +25,11 @@ async def test_quotas_are_counted_in_turns():
     """First within one period, then after each; until they are gone."""
     counted: list[tuple[str, str, str]] = []
 
-    async def recount(cluster: Name, namespace: str, name: str) -> None:
-        counted.append((cluster, namespace, name))
+    class Tap:
+        async def recount_quota(self, cluster: Name, namespace: str, name: str) -> None:
+            counted.append((cluster, namespace, name))
 
-    controller = ResourceQuotaController(recount, period=60, spread=lambda: 0.25)
+    controller = ResourceQuotaController(cast("Any", Tap()), period=60, spread=lambda: 0.25)
     assert list(controller.keys(change(b"{}"))) == [KEY]
     assert await controller.reconcile(KEY) == Later(15)
     assert counted == []

@@ -13,11 +13,18 @@ def test_each_setting_has_an_option() -> None:
         legacy_service_account_token_clean_up_period=2,
         event_ttl=3,
         terminated_pod_gc_threshold=4,
+        resource_quota_sync_period=6,
         simulate=("workloads",),
         simulate_delay=5,
     )
     assert ControllerSettings.of(options) == ControllerSettings(
-        namespace_grace=1, token_period=2, event_ttl=3, terminated_pods=4, simulate=("workloads",), simulate_delay=5
+        namespace_grace=1,
+        token_period=2,
+        event_ttl=3,
+        terminated_pods=4,
+        quota_period=6,
+        simulate=("workloads",),
+        simulate_delay=5,
     )
 
 

@@ -29,6 +29,7 @@ from kcp_py.client.tapwire import (
     parse_deletion,
     parse_filter,
     parse_finalizer,
+    parse_recount,
     revision_line,
 )
 from kcp_py.logicalcluster import Name, Wildcard, parse_name
@@ -86,6 +87,8 @@ class TapHandler:
                 await _send(exchange, await self._delete(tap, exchange))
             case "POST", "finalizers":
                 await _send(exchange, await self._remove_finalizer(tap, exchange))
+            case "POST", "recounts":
+                await _send(exchange, await self._recount(tap, exchange))
             case _:
                 raise errors.unknown_path()
 
@@ -131,6 +134,13 @@ class TapHandler:
         with _parsing():
             given = parse_finalizer(body)
         await tap.remove_finalizer(given.cluster, given.resource, given.namespace, given.name, finalizer=given.finalizer, uid=given.uid)
+        return {}
+
+    async def _recount(self, tap: Tap, exchange: Exchange) -> Mapping[str, Any]:
+        body = await exchange.read_body(self._backend.limits.max_body_bytes)
+        with _parsing():
+            given = parse_recount(body)
+        await tap.recount_quota(given.cluster, given.namespace, given.name)
         return {}
 
     async def _stream(self, exchange: Exchange, lines: AsyncGenerator[bytes, None]) -> None:
