@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.apis.upstream.deprecations import deprecation_warning
 from kcp_py.apis.upstream.schemas import structural_schema
 from kcp_py.bootstrap.upstream_kinds import UpstreamKind, upstream_kinds
 from kcp_py.bootstrap.upstream_names import find_kinds
@@ -82,6 +83,8 @@ def _crd(group: str, kind: str) -> dict[str, Any]:
 def _version(row: UpstreamKind, *, storage: bool) -> dict[str, Any]:
     schema = structural_schema(row.model)
     version: dict[str, Any] = {"name": row.version, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
+    if warning := deprecation_warning(row.group, row.version, row.kind):
+        version |= {"deprecated": True, "deprecationWarning": warning}
     if row.subresources:
         version["subresources"] = {name: dict(_SCALE) if name == "scale" else {} for name in sorted(row.subresources, reverse=True)}
     if fields := [f".{label}" for label in row.field_labels if _is_scalar(schema, label)]:
