@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.quantity import Quantity
+from kcp_py.registry.quota.deviceclaims import covers_claims, device_usage
 from kcp_py.registry.quota.podresources import (
     ONE,
     ZERO,
@@ -27,6 +28,7 @@ from kcp_py.registry.quota.podresources import (
 PODS: Final = GroupResource("", "pods")
 SERVICES: Final = GroupResource("", "services")
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
+DEVICE_CLAIMS: Final = GroupResource("resource.k8s.io", "resourceclaims")
 IGNORED: Final = frozenset({GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """What no quota counts."""
 
@@ -183,6 +185,7 @@ def _covers_pods(name: str) -> bool:
 
 _SPECIAL: Final[Mapping[GroupResource, Evaluator]] = {
     CLAIMS: Evaluator(_claim_usage, _covers_claims, _claim_in_scope, constant=False),
+    DEVICE_CLAIMS: Evaluator(device_usage, covers_claims, lambda _, __: False, constant=False),
     PODS: Evaluator(pod_usage, _covers_pods, _pod_in_scope, constant=False, missing=missing_amounts),
     SERVICES: Evaluator(_service_usage, _OF_SERVICES.__contains__, lambda _, __: False, constant=False),
 }

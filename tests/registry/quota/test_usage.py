@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.registry.quota.usage import CLAIMS, PODS, SERVICES, Scope, evaluator_of, resource_of_name
+from kcp_py.registry.quota.usage import CLAIMS, DEVICE_CLAIMS, PODS, SERVICES, Scope, evaluator_of, resource_of_name
 
 METADATA = {"name": "x", "namespace": "n"}
 
@@ -34,6 +34,8 @@ def shown(resource: GroupResource, obj: dict[str, Any]) -> dict[str, str]:
         ("requests.storage", CLAIMS),
         ("gold.storageclass.storage.k8s.io/requests.storage", CLAIMS),
         ("gold.storageclass.storage.k8s.io/other", None),
+        ("gpu.deviceclass.resource.k8s.io/devices", DEVICE_CLAIMS),
+        ("count/resourceclaims.resource.k8s.io", DEVICE_CLAIMS),
         ("configmaps", GroupResource("", "configmaps")),
         ("replicationcontrollers", GroupResource("", "replicationcontrollers")),
         ("deployments", None),
