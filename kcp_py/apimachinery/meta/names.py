@@ -57,6 +57,14 @@ _SUBDOMAIN_UNDERSCORE_MISMATCH: Final = _mismatch(
     "example.com",
 )
 _is_subdomain_underscore = re.compile(_SUBDOMAIN_UNDERSCORE, re.ASCII).fullmatch
+_WILDCARD: Final = r"\*\." + _SUBDOMAIN
+_WILDCARD_MISMATCH: Final = _mismatch(
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case "
+    "alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
+)
+_is_wildcard = re.compile(_WILDCARD, re.ASCII).fullmatch
 _LABEL_MISMATCH: Final = _mismatch(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     "and must start and end with an alphanumeric character",
@@ -106,6 +114,11 @@ def dns_subdomain_problems(name: str) -> list[str]:
 def dns_subdomain_underscore_problems(name: str) -> list[str]:
     """DNS-1123 subdomain that may have underscores, as search paths of resolvers do."""
     return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_subdomain_underscore, name) else _SUBDOMAIN_UNDERSCORE_MISMATCH)
+
+
+def wildcard_subdomain_problems(name: str) -> list[str]:
+    """All names one level below a DNS-1123 subdomain: `*.example.com`."""
+    return _problems(name, _SUBDOMAIN_MAX, "" if _matches(_is_wildcard, name) else _WILDCARD_MISMATCH)
 
 
 def dns_label_problems(name: str) -> list[str]:

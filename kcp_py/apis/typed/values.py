@@ -135,7 +135,7 @@ def _quantity(value: Any) -> Any:
     if type(value) in {bool, list, dict}:
         raise MismatchError("", "", BAD_QUANTITY)
     try:
-        return canonical(value) if value != "" else "0"
+        return canonical(value)
     except (TypeError, ValueError):
         raise MismatchError("", "", BAD_QUANTITY) from None
 

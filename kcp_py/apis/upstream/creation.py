@@ -16,6 +16,8 @@ TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 Preparation = Callable[[dict[str, Any]], None]
 
+_FIRST_SOURCES: Final = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
+_HOST_NAME: Final = "kubernetes.io/hostname"
 _MEASURED: Final = ("cpu", "memory")
 _JOB_NAME: Final = ("job-name", "batch.kubernetes.io/job-name")
 _CONTROLLER: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -36,6 +38,48 @@ def _prepare_daemon_set(daemons: dict[str, Any]) -> None:
 def _prepare_taint_rule(rule: dict[str, Any]) -> None:
     rule["status"] = {}
     rule["spec"].setdefault("taint", {}).setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
+
+
+def _prepare_claim(claim: dict[str, Any]) -> None:
+    claim["status"] = {"phase": "Pending"}
+    fill_sources(claim.get("spec") or {}, {})
+
+
+def fill_sources(spec: dict[str, Any], before: Object) -> None:
+    """Make the two fields for the source of a claim agree. Old clients know only the first, which takes no other kinds.
+
+    Args:
+        spec: of the claim, changed in place.
+        before: of the stored claim; empty for a new one.
+    """
+    reference, used = spec.get("dataSourceRef"), bool(before.get("dataSource") or before.get("dataSourceRef"))
+    if reference is not None and reference.get("namespace") and not (before.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]  # sources of other namespaces are switched off
+        reference = None
+    source = spec.get("dataSource")
+    kind = (source or {}).get("apiGroup") or "", (source or {}).get("kind")
+    if source is not None and reference is None and not used and kind not in _FIRST_SOURCES:
+        del spec["dataSource"]
+    elif source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {key: value for key, value in reference.items() if key != "namespace"}
+
+
+def _prepare_slice(endpoint_slice: dict[str, Any]) -> None:
+    drop_topology(endpoint_slice, {})
+
+
+def drop_topology(endpoint_slice: dict[str, Any], old: Object) -> None:
+    """Drop, in place, what version v1 does not take: the topology of changed endpoints, of which the name of the node stays."""
+    endpoints, before = endpoint_slice.get("endpoints") or [], old.get("endpoints") or []
+    if before and endpoints == before:
+        return
+    nodes = {(endpoint.get("deprecatedTopology") or {}).get(_HOST_NAME) for endpoint in before} - {None, ""}
+    for endpoint in endpoints:
+        topology = endpoint.pop("deprecatedTopology", None) or {}
+        if "nodeName" not in endpoint and topology.get(_HOST_NAME) in nodes:
+            endpoint["nodeName"] = topology[_HOST_NAME]
 
 
 def _prepare_volume(volume: dict[str, Any]) -> None:
@@ -110,7 +154,7 @@ _NO_REPLICAS: Final = {"replicas": 0}
 _NO_BALANCER: Final[Mapping[str, Any]] = {"loadBalancer": {}}
 
 PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
-    ("", "persistentvolumeclaims"): _status({"phase": "Pending"}),
+    ("", "persistentvolumeclaims"): _prepare_claim,
     ("", "persistentvolumes"): _prepare_volume,
     ("", "pods"): _prepare_pod,
     ("", "replicationcontrollers"): _status(_NO_REPLICAS),
@@ -122,6 +166,7 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("autoscaling", "horizontalpodautoscalers"): _status({"desiredReplicas": 0}),
     ("batch", "cronjobs"): _status({}),
     ("batch", "jobs"): _status({}),
+    ("discovery.k8s.io", "endpointslices"): _prepare_slice,
     ("networking.k8s.io", "ingresses"): _status(_NO_BALANCER),
     ("resource.k8s.io", "devicetaintrules"): _prepare_taint_rule,
     ("policy", "poddisruptionbudgets"): _status({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),

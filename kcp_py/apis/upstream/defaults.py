@@ -230,6 +230,12 @@ def _default_phase(obj: Object) -> None:
 
 
 def _default_node(obj: Object) -> None:
+    spec = _map(obj, "spec")
+    given, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
+    if given and not (isinstance(ranges, list) and ranges and ranges[0] == given):
+        spec["podCIDRs"] = [given]
+    elif isinstance(ranges, list) and ranges and not given:
+        spec["podCIDR"] = ranges[0]
     status = _map(obj, "status")
     if "allocatable" not in status and (capacity := _map(status, "capacity")):
         status["allocatable"] = dict(capacity)

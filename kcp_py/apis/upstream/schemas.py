@@ -37,6 +37,10 @@ _UNIQUE: Final = frozenset({
 _UNIQUE_IN: Final = frozenset({("io.k8s.api.core.v1.ServiceSpec", "ports")})
 
 
+_NO_DEFAULTS: Final = frozenset({"io.k8s.api.storage.v1.VolumeAttachment"})
+"""Kinds that have types of others without the defaults that these have there."""
+
+
 class _Form(NamedTuple):
     """What schemas are made for."""
 
@@ -67,12 +71,12 @@ def decoding_schema(name: str) -> Schema:
     """
     root = _Writer(_DECODING).write(upstream_models()[name], (name,))
     if "status" in root["properties"]:
-        root["properties"] = {**root["properties"], "status": _without_required(root["properties"]["status"])}
-    return root
+        root["properties"] = {**root["properties"], "status": _without(root["properties"]["status"], "required")}
+    return _without(root, "default") if name in _NO_DEFAULTS else root
 
 
-def _without_required(schema: Schema) -> dict[str, Any]:
-    return map_parts({key: value for key, value in schema.items() if key != "required"}, _without_required)
+def _without(schema: Schema, keyword: str) -> dict[str, Any]:
+    return map_parts({key: value for key, value in schema.items() if key != keyword}, lambda part: _without(part, keyword))
 
 
 class _Writer:

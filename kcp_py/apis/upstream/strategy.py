@@ -193,11 +193,12 @@ class UpstreamSchema:
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         """See `contract.CompiledSchema.validate`. Zero values count as missing.
 
-        The rules of the kind come first. The schema has no words of its own for an object that they refuse.
+        A kind with rules is held to nothing else: what its published schema requires is what clients should send.
         """
-        rules = self._validation if "metadata" in obj and ("spec" in obj or not self._has_spec) else None
-        if rules is not None and (problems := rules.problems(obj, old)):
-            return list({(problem.field, problem.text): problem for problem in problems}.values())
+        if (rules := self._validation) is not None:
+            if "metadata" not in obj or ("spec" not in obj and self._has_spec):
+                return []
+            return list({(problem.field, problem.text): problem for problem in rules.problems(obj, old)}.values())
         return self._compiled.validate(self._codec.without_zeros(obj), old)
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:

@@ -12,14 +12,12 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.typed.cells import Object, at
-from kcp_py.apis.upstream.creation import TEMPLATE_GENERATION, fill_cluster_addresses
+from kcp_py.apis.upstream.creation import TEMPLATE_GENERATION, drop_topology, fill_cluster_addresses, fill_sources
 from kcp_py.apis.upstream.servicefields import drop_unneeded, keep_ports
 
 _SELECTOR: Final = ("spec.selector",)
 
 IMMUTABLE: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("", "persistentvolumeclaims"): ("spec.volumeMode",),
-    ("", "persistentvolumes"): ("spec.volumeMode",),
     ("apps", "controllerrevisions"): ("data",),
     ("apps", "daemonsets"): _SELECTOR,
     ("apps", "deployments"): _SELECTOR,
@@ -34,10 +32,7 @@ IMMUTABLE: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
         "spec.managedBy",
         "spec.successPolicy",
     ),
-    ("discovery.k8s.io", "endpointslices"): ("addressType",),
-    ("node.k8s.io", "runtimeclasses"): ("handler",),
     ("scheduling.k8s.io", "priorityclasses"): ("value", "preemptionPolicy"),
-    ("storage.k8s.io", "storageclasses"): ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
 }
 """(group, plural) -> fields."""
 
@@ -108,9 +103,31 @@ def _change_service(service: dict[str, Any], old: Object, now: float) -> None:
         service["status"] = {**service["status"], "loadBalancer": {}}
 
 
+def _change_claim(claim: dict[str, Any], old: Object, now: float) -> None:
+    """The two fields for the source agree."""
+    del now
+    fill_sources(claim["spec"], at(old, "spec") or {})
+
+
+def _change_driver(driver: dict[str, Any], old: Object, now: float) -> None:
+    """The generation counts changes alone: it is not there before the first one."""
+    del now
+    if driver.get("spec") != old.get("spec"):
+        driver["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _change_slice(endpoint_slice: dict[str, Any], old: Object, now: float) -> None:
+    """What version v1 does not take is dropped."""
+    del now
+    drop_topology(endpoint_slice, old)
+
+
 CHANGES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], Object, float], None]]] = {
+    ("", "persistentvolumeclaims"): _change_claim,
     ("", "services"): _change_service,
     ("apps", "daemonsets"): _change_daemon_set,
+    ("discovery.k8s.io", "endpointslices"): _change_slice,
     ("resource.k8s.io", "devicetaintrules"): _change_taint_rule,
+    ("storage.k8s.io", "csidrivers"): _change_driver,
 }
 """(group, plural) -> what an update changes, in place, given the stored object and the present in unix seconds."""

@@ -21,7 +21,6 @@ from kcp_py.bootstrap.upstream_kinds import upstream_kinds, upstream_models
         (("batch", "jobs"), {"spec": {"template": {"a": 1}}}, {"spec": {"template": {"a": 2}}}, ["spec.template: "]),
         (("batch", "jobs"), {"spec": {"suspend": True, "template": {"a": 1}}}, {"spec": {"template": {"a": 2}}}, []),
         (("scheduling.k8s.io", "priorityclasses"), {"value": 1}, {"value": 2}, ["value: Forbidden: may not be changed in an update."]),
-        (("", "persistentvolumes"), {"spec": {"volumeMode": "Block"}}, {"spec": {"volumeMode": "Filesystem"}}, ["volumeMode: "]),
         (("", "pods"), {"spec": {"nodeName": "a"}}, {"spec": {"nodeName": "b"}}, []),
     ],
 )

@@ -26,7 +26,10 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
             yield Api(client, control_plane)
 
 
-@pytest.mark.parametrize("group", recorded("workloads"), ids=lambda group: group["kind"])
+_FILES = ("workloads", "networks", "persistentvolumes", "policies", "storage")
+
+
+@pytest.mark.parametrize("group", [group for file in _FILES for group in recorded(file)], ids=lambda group: group["kind"])
 async def test_writes_are_answered_as_by_kube_apiserver(api: Api, group: dict[str, Any]) -> None:
     """Code, reason, message and causes of valid and invalid objects of each kind (recorded from kube-apiserver 1.37.2)."""
     await installed(api, group["kind"])

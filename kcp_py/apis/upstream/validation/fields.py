@@ -13,8 +13,9 @@ from typing import Any, Final
 from kcp_py.apimachinery.fielderrors import FieldError, Printed, invalid, not_supported, required
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.quantity import Quantity, parse_quantity
-from kcp_py.golang.addresses import AddressError, parse_address
+from kcp_py.golang.addresses import AddressError, parse_address, parse_prefix
 from kcp_py.golang.json import go_json
+from kcp_py.golang.quoting import go_quote
 
 Object = Mapping[str, Any]
 Problems = Iterator[FieldError]
@@ -28,6 +29,7 @@ MAX_INT32: Final = 2**31 - 1
 
 _PORT_CHARACTERS: Final = re.compile("[-a-z0-9]+")
 _LETTER: Final = re.compile("[a-z]")
+_LONGEST: Final = "must be no more than 63"
 _HEADER: Final = re.compile("[-A-Za-z0-9]+")
 _HEADER_MISMATCH: Final = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', "
@@ -39,6 +41,10 @@ PERCENT_MISMATCH: Final = (
     "regex used for validation is '[0-9]+%')"
 )
 _BAD_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_BAD_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_OCTET: Final = re.compile("[0-9]{1,3}")
+_HTTP_PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+NOT_A_NAME: Final = "must be a DNS name, not an IP address"
 _ENVIRONMENT_NAME: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 
 
@@ -64,6 +70,11 @@ def required_name(value: str | None, path: str, rule: Callable[[str], list[str]]
         yield required(path)
     else:
         yield from name(value, path, rule)
+
+
+def short_name_problems(text: str) -> list[str]:
+    """A DNS label in the words of the rules that are generated from the types (`format=k8s-short-name`)."""
+    return [problem.replace(f"{_LONGEST} characters", f"{_LONGEST} bytes") for problem in names.dns_label_problems(text)]
 
 
 def qualified(value: str, path: str) -> Problems:
@@ -139,10 +150,125 @@ def address(value: str, path: str) -> Problems:
     try:
         parsed = parse_address(value)
     except AddressError:
-        yield invalid(path, value, _BAD_ADDRESS)
+        yield invalid(path, value, "must not have leading 0s" if _without_zeros(value) else _BAD_ADDRESS)
         return
     if parsed.zone:
         yield invalid(path, value, _BAD_ADDRESS)
+    elif parsed.is_mapped:
+        yield invalid(path, value, "must not be an IPv4-mapped IPv6 address")
+
+
+def _without_zeros(value: str) -> str:
+    """An IPv4 address without the zeros with which its numbers begin; empty for other texts."""
+    octets = value.split(".")
+    if len(octets) != 4 or not all(_OCTET.fullmatch(octet) and int(octet) < 256 for octet in octets):
+        return ""
+    return ".".join(str(int(octet)) for octet in octets)
+
+
+def endpoint_address(value: str, path: str) -> Problems:
+    """An IP address that others can reach (`ValidateEndpointIP`)."""
+    try:
+        parsed = parse_address(_without_zeros(value) or value)
+    except AddressError:
+        yield invalid(path, value, "must be a valid IP address")
+        return
+    if parsed.is_unspecified:
+        yield invalid(path, value, f"may not be unspecified ({value})")
+    if parsed.is_loopback:
+        yield invalid(path, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if parsed.is_link_local_unicast:
+        yield invalid(path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if parsed.is_link_local_multicast:
+        yield invalid(path, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+def host_name(value: str, path: str) -> Problems:
+    """A DNS name that is not an IP address."""
+    yield from name(value, path)
+    if is_address(value):
+        yield invalid(path, value, NOT_A_NAME)
+
+
+def is_address(value: str) -> bool:
+    """Whether a text is an IP address, with or without leading zeros."""
+    problem = next(address(value, ""), None)
+    return problem is None or problem.detail != _BAD_ADDRESS
+
+
+def path_segment(value: str | None, path: str) -> Problems:
+    """A required value that can be a part of a path."""
+    return required_name(value, path, names.path_segment_problems)
+
+
+def domain_path(value: str, path: str) -> Problems:
+    """A path below a domain, `example.com/a` (`IsDomainPrefixedPath`)."""
+    if not value:
+        yield required(path)
+        return
+    domain, slash, rest = value.partition("/")
+    if not (domain and slash and rest):
+        yield invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    yield from name(domain, path)
+    if not _HTTP_PATH.fullmatch(rest):
+        yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')")
+
+
+def sealed(new: Any, old: Any, path: str) -> Problems:
+    """A field that an update does not change, by the rules that are generated from the types: their messages show no value."""
+    if new != old and (new or old):
+        yield invalid(path, None, IMMUTABLE)
+
+
+def unchanged(new: Any, old: Any, path: str, shown: Any = None) -> Problems:
+    """A field that an update does not change. Empty values are equal. `shown` is the value in another form."""
+    if new != old and (new or old):
+        yield invalid(path, new if shown is None else shown, IMMUTABLE)
+
+
+def cidr(value: str, path: str) -> Problems:
+    """A range of addresses of a field that takes other forms than the canonical one (`IsValidCIDRForLegacyField`)."""
+    try:
+        prefix = parse_prefix(value)
+    except AddressError:
+        yield invalid(path, value, _zeros_in(value) or _BAD_CIDR)
+        return
+    if prefix.address.is_mapped:
+        yield invalid(path, value, "must not have an IPv4-mapped IPv6 address")
+    elif prefix.masked != prefix:
+        yield invalid(path, value, "must not have bits set beyond the prefix length")
+
+
+def canonical_cidr(value: str, path: str) -> Problems:
+    """A range of addresses in its canonical form (`IsValidCIDR`)."""
+    problems = list(cidr(value, path))
+    yield from problems
+    if not problems and value != (canonical := str(parse_prefix(value))):
+        yield invalid(path, value, f"must be in canonical form ({go_quote(canonical)})")
+
+
+def canonical_address(value: str, path: str) -> Problems:
+    """An IP address in its canonical form (`IsValidIP`)."""
+    problems = list(address(value, path))
+    yield from problems
+    if not problems and value != (canonical := str(parse_address(value))):
+        yield invalid(path, value, f"must be in canonical form ({go_quote(canonical)})")
+
+
+def _zeros_in(value: str) -> str:
+    """The problem of a range whose numbers begin with zeros, which old parsers accept."""
+    head, slash, digits = value.rpartition("/")
+    if not slash or not digits.isascii() or not digits.isdigit() or len(digits) > 3:
+        return ""
+    octets = head.split(".")
+    if all(octet.isascii() and octet.isdigit() and len(octet) <= 3 for octet in octets):
+        head = ".".join(str(int(octet)) for octet in octets)
+    try:
+        parse_prefix(f"{head}/{int(digits)}")
+    except AddressError:
+        return ""
+    return "must not have leading 0s in IP or prefix length"
 
 
 def no_backsteps(value: str, path: str) -> Problems:

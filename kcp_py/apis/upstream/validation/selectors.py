@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kcp_py.apimachinery.fielderrors import forbidden, invalid, required
+from kcp_py.apimachinery.fielderrors import duplicate, forbidden, invalid, required
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.meta.objectmeta import label_problems
 from kcp_py.apimachinery.meta.selectorvalidation import selector_problems
@@ -120,3 +120,27 @@ def namespaces(values: Sequence[str] | None, path: str) -> Problems:
     """Names of namespaces."""
     for value in values or ():
         yield from label(value, path)
+
+
+def topology_terms(terms: Sequence[Object], path: str) -> Problems:
+    """The parts of a cluster in which volumes may be: selectors of labels of nodes (`ValidateTopologySelectorTerm`)."""
+    seen: list[dict[str, frozenset[str]]] = [{} for _ in terms]  # so that an empty term counts as a duplicate
+    for index, term in enumerate(terms):
+        here = f"{path}[{index}].matchLabelExpressions"
+        found: dict[str, frozenset[str]] = {}
+        for position, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            key, values, place = expression.get("key", ""), expression.get("values") or (), f"{here}[{position}]"
+            if not values:
+                yield required(f"{place}.values")
+            chosen: set[str] = set()
+            for number, value in enumerate(values):
+                if value in chosen:
+                    yield duplicate(f"{place}.values[{number}]", value)
+                chosen.add(value)
+            yield from qualified(key, f"{place}.key")
+            if key in found:
+                yield duplicate(f"{place}.key", key)
+            found[key] = frozenset(chosen)
+        if found in seen:
+            yield duplicate(here, "")
+        seen.append(found)

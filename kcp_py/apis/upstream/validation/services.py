@@ -17,6 +17,7 @@ from kcp_py.apis.upstream.validation.fields import (
     Problems,
     address,
     as_struct,
+    cidr,
     name,
     one_of,
     port,
@@ -25,7 +26,7 @@ from kcp_py.apis.upstream.validation.fields import (
     required_name,
 )
 from kcp_py.apis.upstream.validation.selectors import labels
-from kcp_py.golang.addresses import AddressError, parse_address, parse_prefix
+from kcp_py.golang.addresses import AddressError, parse_address
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _OUTSIDE: Final = ("NodePort", "LoadBalancer")
@@ -224,14 +225,6 @@ def _balancer(spec: Object, kind: str) -> Problems:
             yield forbidden("spec.loadBalancerClass", _OF_BALANCERS)
             return
         yield from qualified(balancer, "spec.loadBalancerClass")
-
-
-def cidr(value: str, path: str) -> Problems:
-    """A range of IP addresses."""
-    try:
-        parse_prefix(value)
-    except AddressError:
-        yield invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
 
 
 def _traffic(spec: Object, kind: str) -> Problems:

@@ -1,4 +1,4 @@
-"""Volumes of pods. Of the drivers that Kubernetes no longer has, the schema alone checks the fields.
+"""Volumes of pods.
 
 Source: kubernetes `pkg/apis/core/validation` (`ValidateVolumes`, `validateVolumeSource`).
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kcp_py.apimachinery.fielderrors import duplicate, forbidden, invalid, required, too_long
+from kcp_py.apimachinery.fielderrors import duplicate, forbidden, invalid, required
 from kcp_py.apimachinery.meta import names
 from kcp_py.apis.upstream.validation.claims import claim_template
+from kcp_py.apis.upstream.validation.drivers import driver_source
 from kcp_py.apis.upstream.validation.environment import VOLUME_FIELDS, field_reference, resource_reference
 from kcp_py.apis.upstream.validation.fields import (
     Object,
@@ -19,8 +20,6 @@ from kcp_py.apis.upstream.validation.fields import (
     file_mode,
     in_range,
     local_path,
-    name,
-    no_backsteps,
     one_of,
     required_name,
 )
@@ -35,7 +34,6 @@ _SOURCES: Final = (
 """In the order in which they are looked at."""
 _MISSPELT: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 """Names that upstream has in the error about a second source."""
-_HOST_PATHS: Final = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _TEN_MINUTES: Final = 600
 
@@ -85,25 +83,12 @@ def _checked(kind: str, source: Object, path: str) -> Problems:
         case "emptyDir":
             if "sizeLimit" in source and amount(source["sizeLimit"]).nano < 0:
                 yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
-        case "hostPath":
-            if not source.get("path"):
-                yield required(f"{path}.path")
-            else:
-                yield from no_backsteps(source["path"], f"{path}.path")
-                if "type" in source:
-                    yield from one_of(source["type"], f"{path}.type", _HOST_PATHS, needed=False)
         case "secret" | "configMap":
             member = "secretName" if kind == "secret" else "name"
             if not source.get(member):
                 yield required(f"{path}.{member}")
             yield from file_mode(source.get("defaultMode"), f"{path}.defaultMode")
             yield from _items(source, path)
-        case "nfs":
-            for member in ("server", "path"):
-                if not source.get(member):
-                    yield required(f"{path}.{member}")
-            if not source.get("path", "").startswith("/"):
-                yield invalid(f"{path}.path", source.get("path", ""), "must be an absolute path")
         case "persistentVolumeClaim":
             if not source.get("claimName"):
                 yield required(f"{path}.claimName")
@@ -113,13 +98,6 @@ def _checked(kind: str, source: Object, path: str) -> Problems:
                 yield from _downward_file(item, path)
         case "projected":
             yield from _projected(source, path)
-        case "csi":
-            yield from driver_name(source.get("driver", ""), f"{path}.driver")
-            if (secret := source.get("nodePublishSecretRef")) is not None:
-                if not secret.get("name"):
-                    yield required(f"{path}.nodePublishSecretRef.name")
-                else:
-                    yield from name(secret["name"], f"{path}.name")
         case "ephemeral":
             if (template := source.get("volumeClaimTemplate")) is None:
                 yield required(f"{path}.volumeClaimTemplate")
@@ -130,17 +108,8 @@ def _checked(kind: str, source: Object, path: str) -> Problems:
                 yield required(f"{path}.reference")
             elif "pullPolicy" in source:
                 yield from one_of(source["pullPolicy"], f"{path}.pullPolicy", _PULL_POLICIES)
-
-
-def driver_name(value: str, path: str) -> Problems:
-    """The name of a CSI driver."""
-    if not value:
-        yield required(path)
-        return
-    if len(value) > 63:
-        yield too_long(path, 63)
-    for text in names.dns_subdomain_problems(value.lower()):
-        yield invalid(path, value, text)
+        case _:
+            yield from driver_source(kind, source, path)
 
 
 def _items(source: Object, path: str) -> Problems:

@@ -4,9 +4,10 @@ Each file is a list of groups. A group has `kind` (its name), `path` (of the col
 `cases`. A case has a `name`, and
 
 - for a create: `set`, the changes of the base: pairs of a path and a value, or the path alone, which removes the field;
-- for an update: `from`, the changes of the base that is created first, `update`, the changes of the stored object that is sent back, and
-  `subresource`, through which it is updated;
-- `answer`: the `code`, and for refusals `reason`, `message` and `causes` (reason, field, message).
+- for an update: `from`, the changes of the base that is created first, `status`, its status if it gets one, `update`, the changes of the
+  stored object that is sent back, and `subresource`, through which it is updated;
+- `answer`: the `code`, and for refusals `reason`, `message` and `causes` (reason, field, message);
+- `shown`: members of the answer that are compared as well, with the defaults in them.
 
 All requests but the creation for an update are dry runs.
 """
@@ -67,18 +68,22 @@ async def _answer(api: Api, group: dict[str, Any], case: dict[str, Any], path: s
     base = changed(group["base"], case.get("from", ()))
     params = {"dryRun": "All"}
     if "update" not in case:
-        return _summary(await api("POST", path, changed(base, case.get("set", ())), params=params))
+        return summary(await api("POST", path, changed(base, case.get("set", ())), params=params), case.get("shown", ()))
     stored = await api.ok("POST", path, base)
     target = f"{path}/{base['metadata']['name']}"
     subresource = f"/{case['subresource']}" if "subresource" in case else ""
+    if "status" in case:
+        stored = await api.ok("PUT", f"{target}/status", {**stored, "status": case["status"]})
     response = await api("PUT", f"{target}{subresource}", changed(stored, case["update"]), params=params)
     await api.ok("DELETE", target, params={"gracePeriodSeconds": "0", "propagationPolicy": "Background"})
-    return _summary(response)
+    return summary(response, case.get("shown", ()))
 
 
-def _summary(response: Any) -> dict[str, Any]:
+def summary(response: Any, shown: Iterable[str] = ()) -> dict[str, Any]:
+    """The compared parts of a response."""
     if response.status_code < 300:
-        return {"code": response.status_code}
+        found = {member: value for member, value in response.json().items() if member in shown}
+        return {"code": response.status_code, **({"shown": found} if shown else {})}
     status = response.json()
     answer = {"code": response.status_code, "reason": status.get("reason", ""), "message": status.get("message", "")}
     causes = (status.get("details") or {}).get("causes")
