@@ -158,6 +158,9 @@ class StatusView(View):
     def _prepare(self, new: dict[str, Any], old: dict[str, Any], resource: Kind) -> None:
         resource.strategy.prepare_for_status_update(new, old)
 
+    def violations(self, schema: CompiledSchema, new: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        return schema.validate_status(new, old or {})
+
     def resets(self, resource: Kind, *objects: Mapping[str, Any] | None) -> FieldSet:
         del objects
         resets = resource.strategy.status_resets

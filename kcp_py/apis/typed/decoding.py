@@ -113,13 +113,13 @@ class DeferredSchema:
         codec = self._codec or self.codec
         if codec is None:
             return (self._compiled or self.compiled).validate(obj, old)
-        problems = (self._compiled or self.compiled).validate(codec.without_zeros(obj), old)
-        # Null is the zero value of any type, which some are written with.
-        return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and problem.value == "null")]
+        return _without_nulls((self._compiled or self.compiled).validate(codec.without_zeros(obj), old))
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""
-        return (self._compiled or self.compiled).validate_status(obj, old)
+        codec = self._codec or self.codec
+        problems = (self._compiled or self.compiled).validate_status(obj if codec is None else codec.without_zeros(obj), old)
+        return problems if codec is None else _without_nulls(problems)
 
     @property
     def pattern_weight(self) -> int:
@@ -134,6 +134,11 @@ class DeferredSchema:
     @property
     def rules(self) -> None:
         """See `contract.CompiledSchema.rules`: what built-in kinds have of the sort is in their strategies."""
+
+
+def _without_nulls(problems: list[FieldError]) -> list[FieldError]:
+    """Leave out the problems of nulls: null is the zero value of any type, which some are written with."""
+    return [problem for problem in problems if not (problem.reason == "FieldValueTypeInvalid" and problem.value == "null")]
 
 
 def as_decoder(obj: Mapping[str, Any], problem: FieldError) -> DecodingError:

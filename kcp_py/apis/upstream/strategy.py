@@ -203,4 +203,6 @@ class UpstreamSchema:
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""
+        if self._validation is not None:
+            return self._validation.status_problems(obj, old)
         return self._compiled.validate_status(self._codec.without_zeros(obj), old)

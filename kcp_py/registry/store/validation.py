@@ -72,8 +72,7 @@ async def check(
         heavy = False
     else:
         unchanged = view.status_alone and old is not None and obj.get("spec") is old.get("spec")
-        if not unchanged or schema.validate({key: value for key, value in obj.items() if key != "spec"}, old):
-            problems += await offload(_violations, view, schema, obj, old) if large else view.violations(schema, obj, old)
+        problems += await offload(_violations, view, schema, obj, old) if large else view.violations(schema, obj, old)
         heavy = not unchanged and (many or strategy.is_heavy(obj))
         if heavy:
             problems += await offload(_strategy_violations, strategy, obj, old, subresource)

@@ -284,7 +284,8 @@ async def test_versions_of_different_forms(api: Api):
     """An autoscaler is stored once and read in both of its versions, by any way of writing it."""
     await installed(api, "hpa")
     v1, v2 = (f"/clusters/a/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers" for version in ("v1", "v2"))
-    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50}
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": scaled, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50}
     created = await api.ok("POST", v1, {"metadata": {"name": "web"}, "spec": spec})
     assert created["spec"] == {**spec, "minReplicas": 1}
     (item,) = (await api.ok("GET", v2))["items"]

@@ -145,10 +145,9 @@ def _capacity(claim: Object) -> Any:
 def _changed_class_annotation(claim: Object, old: Object) -> Problems:
     new, stored = ((value["metadata"].get("annotations") or {}).get(_CLASS, "") for value in (claim, old))
     chosen, before = (claim.get("spec") or {}).get("storageClassName"), (old.get("spec") or {}).get("storageClassName")
-    if before is None and chosen is not None and _CLASS in (old["metadata"].get("annotations") or {}) and chosen == stored:
-        if new in {"", stored}:
-            return
-    yield from unchanged(new, stored, f"metadata.annotations[{_CLASS}]")
+    moved = before is None and chosen is not None and _CLASS in (old["metadata"].get("annotations") or {}) and chosen == stored
+    if not moved or new not in {"", stored}:
+        yield from unchanged(new, stored, f"metadata.annotations[{_CLASS}]")
 
 
 def _without_mutable(spec: Object, before: Object, *, bound: bool) -> dict[str, Any]:

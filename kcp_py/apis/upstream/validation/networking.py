@@ -315,11 +315,11 @@ def _cidrs(values: tuple[str, ...] | list[str]) -> Problems:
 
 def changed_service_cidr_problems(ranges: Object, old: Object) -> Problems:
     """Changed ranges: a second family can be added."""
-    new, before = ((value.get("spec") or {}).get("cidrs") or () for value in (ranges, old))
+    new, before = (list((value.get("spec") or {}).get("cidrs") or ()) for value in (ranges, old))
     here = "spec.cidrs"
     if len(new) == len(before):
-        for index, value in enumerate(new):
-            yield from unchanged(value, before[index], f"{here}[{index}]")
+        for index, (value, stored) in enumerate(zip(new, before, strict=True)):
+            yield from unchanged(value, stored, f"{here}[{index}]")
     elif len(before) == 1 and len(new) == 2:
         yield from unchanged(new[0], before[0], f"{here}[0]")
         yield from _cidrs(new)

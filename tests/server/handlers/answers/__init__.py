@@ -129,7 +129,7 @@ def _shown(response: Any, step: dict[str, Any]) -> dict[str, Any]:
     if not response.content:
         return {"code": response.status_code, "empty": True}
     document = response.json()
-    answer = {member: value for member, value in _summary(response).items() if value}
+    answer = {member: value for member, value in summary(response).items() if value}
     if "shows" in step:
         answer["shows"] = {path: _value_at(document, path.split("/")) for path in step["shows"]}
     if document.get("kind") == "Status":
