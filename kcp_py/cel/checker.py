@@ -53,6 +53,8 @@ __all__ = ["check"]
 
 _ANYTHING: Final = frozenset({"dyn", "error"})
 _UNKNOWN: Final = frozenset({"dyn", "error", "parameter"})
+_KUBERNETES: Final = "kubernetes."
+"""The beginning of the names of opaque types that upstream declares as objects without registering their fields."""
 
 
 def check(text: str, root: Expression, environment: Environment) -> Checked:
@@ -166,6 +168,8 @@ class _Checker:
             case "parameter":
                 self._substitution.assign((DYN,), (operand,))
                 return DYN
+            case "opaque" if operand.name.startswith(_KUBERNETES):
+                return self._fail(node, f"unexpected failed resolution of '{operand.name}'")
             case _:
                 return self._fail(node, lambda: f"type '{operand}' does not support field selection")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcp_py.cel.types import Type
     from kcp_py.cel.values import Budget
 
-__all__ = ["Program", "compile_expression"]
+__all__ = ["Program", "check_expression", "compile_expression"]
 
 _SHOWN: Final = 100
 
@@ -112,6 +112,15 @@ def compile_expression(text: str, environment: Environment) -> Program:
     checked = _read(text, environment)
     check_constants(checked)
     return Program(checked)
+
+
+def check_expression(text: str, environment: Environment) -> Type:
+    """The type of the value of an expression, without a program.
+
+    Raises:
+        CompileError: the text is not an expression, or has no type.
+    """
+    return _read(text, environment).result
 
 
 def _read(text: str, environment: Environment) -> Checked:

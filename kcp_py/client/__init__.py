@@ -3,7 +3,7 @@
 Belongs here: the `Client` and `Tap` protocols and the ways to carry them out. Does not belong here: decisions about what to call.
 """
 
-from kcp_py.client.contract import ApiResource, Client, ObjectList, WatchEvent
+from kcp_py.client.contract import ApiResource, Client, KindSchema, ObjectList, WatchEvent
 from kcp_py.client.local import LocalClient
 from kcp_py.client.localtap import LocalTap
 from kcp_py.client.tap import EVERYTHING, Holder, ObjectChange, ObjectFilter, StoredResource, Tap
@@ -14,6 +14,7 @@ __all__ = [
     "ApiResource",
     "Client",
     "Holder",
+    "KindSchema",
     "LocalClient",
     "LocalTap",
     "ObjectChange",

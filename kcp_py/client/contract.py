@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.options import FieldValidation
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.rest.patch import MERGE_PATCH
@@ -47,11 +47,20 @@ class ApiResource(NamedTuple):
     resource: GroupVersionResource
     kind: str
     namespaced: bool
+    singular: str = ""
 
     @property
     def api_version(self) -> str:
         """Of its objects: `v1` or `group/version`."""
         return f"{self.resource.group}/{self.resource.version}" if self.resource.group else self.resource.version
+
+
+class KindSchema(NamedTuple):
+    """The schema of a kind as OpenAPI v3 publishes it. Shared: do not change it."""
+
+    document: Mapping[str, Any]
+    models: Mapping[str, Mapping[str, Any]]
+    """What a `$ref` in the document or in a model stands for, by the last part of the reference."""
 
 
 class Client(Protocol):
@@ -342,4 +351,20 @@ class Client(Protocol):
 
     async def find_resource(self, cluster: Name, resource: GroupResource) -> ApiResource | None:
         """A resource in one of the versions in which the cluster serves it; None where it does not serve it."""
+        ...
+
+    async def resources(self, cluster: Name) -> Sequence[ApiResource]:
+        """All resources that discovery of a cluster lists, each in all its versions, without subresources.
+
+        Raises:
+            StatusError: they cannot be read.
+        """
+        ...
+
+    async def schema(self, cluster: Name, kind: GroupVersionKind) -> KindSchema | None:
+        """The schema of a kind; None where the cluster does not serve it.
+
+        Raises:
+            StatusError: it cannot be read.
+        """
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kcp_py.aio.lru import LRU
@@ -25,6 +25,7 @@ class _Served(NamedTuple):
     since: float
     kinds: Mapping[GroupVersionKind, ApiResource]
     resources: Mapping[GroupResource, ApiResource]
+    everything: Sequence[ApiResource]
 
 
 class DiscoveryCache:
@@ -51,6 +52,10 @@ class DiscoveryCache:
         served = self._known(cluster)
         return (served and served.resources.get(resource)) or (await self._load(cluster)).resources.get(resource)
 
+    async def resources(self, cluster: Name) -> Sequence[ApiResource]:
+        """All resources of a cluster in all their versions, read anew."""
+        return (await self._load(cluster)).everything
+
     def forget(self, cluster: Name) -> None:
         """Read the documents of a cluster again when they are next needed."""
         self._served.pop(cluster)
@@ -64,11 +69,12 @@ class DiscoveryCache:
         documents = await asyncio.gather(self._fetch(cluster, "/api"), self._fetch(cluster, "/apis"))
         kinds: dict[GroupVersionKind, ApiResource] = {}
         resources: dict[GroupResource, ApiResource] = {}
-        for found in (one for document in documents for one in resources_of(document)):
+        everything = [one for document in documents for one in resources_of(document)]
+        for found in everything:
             gvr = found.resource
             kinds.setdefault(GroupVersionKind(gvr.group, gvr.version, found.kind), found)
             resources.setdefault(gvr.group_resource, found)
-        served = _Served(since, kinds, resources)
+        served = _Served(since, kinds, resources, everything)
         self._served.set(cluster, served)
         return served
 
@@ -80,6 +86,7 @@ def resources_of(document: Mapping[str, Any]) -> list[ApiResource]:
             GroupVersionResource(group["metadata"].get("name", ""), version["version"], one["resource"]),
             one["responseKind"]["kind"],
             one["scope"] == "Namespaced",
+            one.get("singularResource") or "",
         )
         for group in document.get("items") or ()
         for version in group.get("versions") or ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from kcp_py.apimachinery.meta.options import (
     UpdateOptions,
     decode_list_options,
 )
-from kcp_py.client.contract import FIELD_MANAGER, ApiResource, ObjectList, WatchEvent
+from kcp_py.client.contract import FIELD_MANAGER, ApiResource, KindSchema, ObjectList, WatchEvent
 from kcp_py.client.localreads import decoded, read_list, read_watch
 from kcp_py.client.requests import Requests, Storage
 from kcp_py.logicalcluster import ClusterSelection, Name
@@ -295,6 +295,26 @@ class LocalClient:
         """`Client.find_resource`, in the version in which a custom resource is stored if that is served."""
         return await _found(self._registry.tables.find_resource(cluster, resource))
 
+    async def resources(self, cluster: Name) -> Sequence[ApiResource]:
+        """`Client.resources`."""
+        try:
+            table = await self._registry.tables.get(cluster)
+        except StorageError as error:
+            raise translate(error) from error
+        return [_described(resource) for resource in table.resources() if resource.discoverable]
+
+    async def schema(self, cluster: Name, kind: GroupVersionKind) -> KindSchema | None:
+        """`Client.schema`."""
+        try:
+            found = await self._registry.tables.find_kind(cluster, kind)
+        except StorageError as error:
+            raise translate(error) from error
+        if found is None:
+            return None
+        from kcp_py.registry.openapi import published_schema  # noqa: PLC0415 - few callers need it
+
+        return KindSchema(*published_schema(found))
+
 
 def _query(**parameters: Any) -> dict[str, list[str]]:
     """Options as the query of a URL has them."""
@@ -311,4 +331,8 @@ async def _found(search: Awaitable[ServedResource | None]) -> ApiResource | None
         found = await search
     except StorageError as error:
         raise translate(error) from error
-    return None if found is None else ApiResource(found.key, found.kind, found.namespaced)
+    return None if found is None else _described(found)
+
+
+def _described(resource: ServedResource) -> ApiResource:
+    return ApiResource(resource.key, resource.kind, resource.namespaced, resource.singular)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.options import FieldValidation
-from kcp_py.client.contract import FIELD_MANAGER, ApiResource, ObjectList, WatchEvent
+from kcp_py.client.contract import FIELD_MANAGER, ApiResource, KindSchema, ObjectList, WatchEvent
 from kcp_py.client.discovery import DiscoveryCache
 from kcp_py.client.paths import cluster_path, resource_path
 from kcp_py.client.transport import Headers, Query, Transport, impersonation, status_error_of
@@ -267,6 +269,27 @@ class RemoteClient:
     async def find_resource(self, cluster: Name, resource: GroupResource) -> ApiResource | None:
         """`Client.find_resource`, from discovery documents that are a few seconds old at the most."""
         return await self._discovery.find_resource(cluster, resource)
+
+    async def resources(self, cluster: Name) -> Sequence[ApiResource]:
+        """`Client.resources`, read anew."""
+        return await self._discovery.resources(cluster)
+
+    async def schema(self, cluster: Name, kind: GroupVersionKind) -> KindSchema | None:
+        """`Client.schema`, from the OpenAPI document of the version."""
+        group = f"apis/{quote(kind.group, safe='')}" if kind.group else "api"
+        path = f"{cluster_path(cluster)}/openapi/v3/{group}/{quote(kind.version, safe='')}"
+        try:
+            document = await self._send("GET", path)
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+        models = document["components"]["schemas"]
+        for model in models.values():
+            for one in model.get("x-kubernetes-group-version-kind") or ():
+                if (one["group"], one["version"], one["kind"]) == kind:
+                    return KindSchema(model, models)
+        return None
 
     async def _fetch_discovery(self, cluster: Name, path: str) -> Any:
         return await self.transport.request("GET", cluster_path(cluster) + path, headers=_DISCOVERY)

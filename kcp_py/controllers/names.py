@@ -25,6 +25,7 @@ SERVICE_ACCOUNT_SECRETS: Final = "serviceaccount-token-controller"
 SIGNING: Final = "certificatesigningrequest-signing-controller"
 SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
 TTL_AFTER_FINISHED: Final = "ttl-after-finished-controller"
+VALIDATING_POLICY_STATUS: Final = "validatingadmissionpolicy-status-controller"
 WORKLOAD_SIMULATION: Final = "workload-simulation-controller"
 
 CONTROLLERS: Final = (
@@ -43,6 +44,7 @@ CONTROLLERS: Final = (
     RESOURCE_QUOTA,
     SERVICE_ACCOUNT_SECRETS,
     TTL_AFTER_FINISHED,
+    VALIDATING_POLICY_STATUS,
 )
 """The controllers that are on by default."""
 

@@ -23,6 +23,7 @@ from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.names import ALIASES, LOGICAL_CLUSTER_LIMITS, WORKLOAD_SIMULATION, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.pods import PodGarbageCollector
+from kcp_py.controllers.policystatus import PolicyStatusController
 from kcp_py.controllers.resourcequotas import ResourceQuotaController
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
@@ -134,6 +135,7 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
         yield ResourceQuotaController(tap, period=settings.quota_period)
     yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
     yield TokenSecretController(acting_as(CONTROLLER))
+    yield PolicyStatusController(acting_as("validatingadmissionpolicy-status-controller"))
     if WORKLOADS in settings.simulate:
         from kcp_py.controllers.simulation import WorkloadSimulator  # noqa: PLC0415 (other servers start without it)
 

@@ -10,9 +10,9 @@ Source: kube-openapi `pkg/handler3` (index, hashes), `pkg/handler` (v2).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -21,7 +21,7 @@ import orjson
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.aio.offload import Inline, offload
-from kcp_py.bootstrap.kinds import models_by_kind
+from kcp_py.bootstrap.kinds import models, models_by_kind
 from kcp_py.registry.discovery import Document, etag_of, etag_of_digest, group_order, version_order
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.subresources import Subresource
@@ -35,6 +35,7 @@ from kcp_py.schema.publish.fragments import (
     protobuf_fragment,
 )
 from kcp_py.schema.publish.kinds import PublishedKind, PublishedSubresource, model_name
+from kcp_py.schema.publish.schemas import full_schema
 
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -215,6 +216,25 @@ class OpenAPIDocuments:
             joined = b"".join(self._cache.entry(resource).digest for resource in self._groups[key])
             known = self._digests[key] = hashlib.sha512(joined).digest()
         return known
+
+
+def published_schema(resource: ServedResource) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
+    """The schema of the kind of a resource as it is published, without most descriptions, and the models that it refers to, by name."""
+    if resource.upstream_model:
+        return resource.document, resource.models
+    return full_schema(
+        PublishedKind(
+            group=resource.group,
+            version=resource.version,
+            kind=resource.kind,
+            list_kind=resource.list_kind,
+            plural=resource.resource,
+            namespaced=resource.namespaced,
+            verbs=(),
+            patch_types=(),
+            document=resource.document,
+        )
+    ), {**resource.models, **models()}
 
 
 def _published(resource: ServedResource, subresource: Subresource) -> PublishedSubresource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.kinds import CRDS, GroupVersionResource
+from kcp_py.apimachinery.kinds import CRDS, GroupVersionKind, GroupVersionResource
 from kcp_py.client.contract import Client, ObjectList
 from kcp_py.logicalcluster import WILDCARD
 from kcp_py.testing.client_objects import CONFIG_MAPS, OTHER, TEAM, WIDGETS, config_map, serve_widgets, widget
@@ -92,6 +92,22 @@ class ClientReadTests:
         crds = await client.find_resource(TEAM, CRDS.group_resource)
         assert crds is not None
         assert crds.kind == "CustomResourceDefinition"
+
+    async def test_resources_and_schemas_of_a_cluster(self, client: Client) -> None:
+        """Built-in ones and those of CRDs, with the models that they refer to; other clusters have others."""
+        await serve_widgets(client, TEAM)
+        names = {one.resource: one for one in await client.resources(TEAM)}
+        assert (names[WIDGETS].kind, names[WIDGETS].singular) == ("Widget", "widget")
+        assert names[CONFIG_MAPS].kind == "ConfigMap"
+        assert WIDGETS not in {one.resource for one in await client.resources(OTHER)}
+        for kind in (GroupVersionKind("example.com", "v1", "Widget"), GroupVersionKind("", "v1", "ConfigMap")):
+            found = await client.schema(TEAM, kind)
+            assert found is not None
+            metadata = found.document["properties"]["metadata"]
+            reference = metadata.get("$ref") or metadata["allOf"][0]["$ref"]
+            assert "labels" in found.models[reference.rpartition("/")[2]]["properties"]
+            assert await client.schema(TEAM, kind._replace(version="v9")) is None
+        assert await client.schema(OTHER, GroupVersionKind("example.com", "v1", "Widget")) is None
 
     @pytest.mark.parametrize(
         ("selector", "expected"),

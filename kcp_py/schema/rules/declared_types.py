@@ -75,6 +75,10 @@ class Declarations:
         """Begin without types."""
         self._types: dict[tuple[int, str, bool], DeclaredType | None] = {}
 
+    def __len__(self) -> int:
+        """How many types were worked out."""
+        return len(self._types)
+
     def of(self, node: Node, name: str = ROOT, *, resource: bool = False) -> DeclaredType | None:
         """The type of a node; None where the schema does not give one, so that CEL does not see the value.
 
