@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcp_py.admission.policy.compiled import CompiledPolicies
 from kcp_py.admission.policy.definitions import Binding, Definition
 from kcp_py.admission.policy.engine import PolicyEngine, Write
+from kcp_py.admission.reinvocation import Rounds
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -46,6 +47,12 @@ class _Invocation(NamedTuple):
     param: dict[str, Any] | None
     resource: ServedResource
 
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Equal for the invocations of both rounds."""
+        metadata = {} if self.param is None else self.param["metadata"]
+        return self.definition.name, self.binding.name, metadata.get("namespace", ""), metadata.get("name", "")
+
 
 def _compile(spec: Mapping[str, Any]) -> MutatingPolicy:
     # Most servers have no policies, and CEL is large. This runs in a thread.
@@ -57,7 +64,8 @@ def _compile(spec: Mapping[str, Any]) -> MutatingPolicy:
 class MutatingAdmissionPolicy(AdmissionPlugin):
     """Applies the MutatingAdmissionPolicies of the cluster of a write, in the order of their names.
 
-    Policies whose `reinvocationPolicy` is `IfNeeded` are applied once more where a mutation changed the object.
+    Where a policy or a webhook changed the object, all mutating plugins see it once more, and policies whose `reinvocationPolicy` is
+    `IfNeeded` are applied again.
     """
 
     name = "MutatingAdmissionPolicy"
@@ -82,9 +90,6 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         Raises:
             StatusError: 403 where a policy cannot be applied, 500 where the result is not an object of its kind.
         """
-        if attributes.reinvocation.again:
-            # Webhooks changed the object; policies see their own changes alone.
-            return
         hooks = await self._engine.hooks(attributes)
         if not hooks or attributes.obj is None:
             return
@@ -98,20 +103,20 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
                     failures.append(_Failure(hook.definition, bound.binding, f"failed to configure {what}: {bound.error}"))
                     continue
                 invocations += [_Invocation(hook.definition, bound.binding, param, bound.resource) for param in bound.params]
-        invoked: list[_Invocation] = []
+        rounds = Rounds.of(attributes, self.name)
         has_changed = False
         for invocation in invocations:
-            changed = await self._invoke(invocation, write, failures)
-            has_changed = has_changed or bool(changed)
-            if changed is not None and invocation.definition.reinvoked:
-                invoked.append(invocation)
-        for invocation in invoked if has_changed else ():
-            await self._invoke(invocation, write, failures)
+            has_changed = await self._invoke(invocation, write, rounds, failures) or has_changed
+        if has_changed:
+            # Those that were applied after the last change are due as well.
+            rounds.changed()
+            attributes.reinvocation.needed = True
+        rounds.end(attributes)
         if failures := [failure for failure in failures if not failure.definition.ignores_failures]:
             raise _refusal(attributes, failures)
 
-    async def _invoke(self, invocation: _Invocation, write: Write, failures: list[_Failure]) -> bool | None:
-        """Apply one policy. Returns whether it changed the object; None where its conditions exclude the write."""
+    async def _invoke(self, invocation: _Invocation, write: Write, rounds: Rounds, failures: list[_Failure]) -> bool:
+        """Apply one policy, if it is due. Returns whether it changed the object."""
         definition = invocation.definition
         policy = await self._compiled.get(definition)
         from kcp_py.admission.policy.mutating import MutationError  # noqa: PLC0415 - imported by then
@@ -120,14 +125,19 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         matches, problem = await write.evaluated(lambda allowance: policy.match(values, allowance))
         if problem:
             failures.append(_Failure(definition, invocation.binding, problem, "Invalid"))
-        if not matches:
-            return None
+        # The conditions of a policy that is not due are evaluated nevertheless, and may refuse the write.
+        if not matches or (write.attributes.reinvocation.again and not rounds.is_due(invocation.identity)):
+            return False
         changed = False
         for mutation in policy.mutations:
             try:
                 changed = await self._mutate(policy, mutation, invocation, write) or changed
             except MutationError as error:
                 failures.append(_Failure(definition, invocation.binding, str(error), "Invalid"))
+        if changed:
+            rounds.changed()
+        if definition.reinvoked:
+            rounds.applied(invocation.identity)
         return changed
 
     async def _mutate(self, policy: MutatingPolicy, mutation: Mutation, invocation: _Invocation, write: Write) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from kcp_py.admission.reinvocation import Rounds
 from kcp_py.admission.webhook.calls import CallFailedError
 from kcp_py.admission.webhook.dispatch import Invocation, WebhookDispatch, received_form
 from kcp_py.admission.webhook.review import Answer, refusal_of
@@ -28,22 +29,6 @@ from kcp_py.registry.scale import apply_scale
 
 _FILLED_LATER: Final = ("creationTimestamp", "generation", "uid")
 _PREFIX: Final = "mutation.webhook.admission.k8s.io/"
-
-
-class _Reinvocation:
-    """Which webhooks are called again, of one write."""
-
-    def __init__(self) -> None:
-        self.output = b""
-        """The object after the last round."""
-        self.previous: set[str] = set()
-        """Webhooks that have been called and can be called again."""
-        self.due: set[str] = set()
-
-    def changed(self) -> None:
-        """The object changed after `previous` were called."""
-        self.due |= self.previous
-        self.previous = set()
 
 
 class MutatingAdmissionWebhook(AdmissionPlugin):
@@ -74,27 +59,23 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         webhooks = await dispatch.webhooks(attributes)
         if not webhooks:
             return
-        state = attributes.reinvocation.state.setdefault(self.name, _Reinvocation())
-        assert isinstance(state, _Reinvocation)
+        rounds = Rounds.of(attributes, self.name)
         again = attributes.reinvocation.again
-        if again and state.output != _encoded(attributes.obj):
-            state.changed()
         write = dispatch.begin(attributes)
         for index, webhook in enumerate(webhooks):
-            # A webhook that was not called in the first round is not called in the second one.
-            if again and webhook.identity not in state.due:
+            if again and not rounds.is_due(webhook.identity):
                 continue
             invocation = await dispatch.invocation(webhook, write)
             if invocation is None:
                 continue
             changed = await self._call(invocation, attributes, index)
             if changed:
-                state.changed()
+                rounds.changed()
                 attributes.reinvocation.needed = True
                 write = dispatch.begin(attributes)
             if webhook.is_reinvoked:
-                state.previous.add(webhook.identity)
-        state.output = _encoded(attributes.obj)
+                rounds.applied(webhook.identity)
+        rounds.end(attributes)
 
     async def _call(self, invocation: Invocation, attributes: Attributes, index: int) -> bool:
         """Call a webhook, and apply its patch. Returns whether that changed the object.
@@ -172,10 +153,6 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
                 patched["metadata"][field] = obj["metadata"][field]
         obj.clear()
         obj.update(patched)
-
-
-def _encoded(obj: dict[str, Any] | None) -> bytes:
-    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
 
 
 def _conform(resource: ServedResource, obj: dict[str, Any], webhook: str) -> None:
