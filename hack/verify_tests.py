@@ -66,7 +66,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("definitions hooks", "admission/policy/test_validatingplugin", "selection and changes of policies are seen in answers"),
         Row("matching permissions request", "admission/policy/test_validatingplugin", "selection and variables are seen in answers"),
         Row("mutating", "admission/policy/test_mutatingplugin", "results of mutations are compared in answers"),
-        Row("compiled", "admission/policy/test_validatingplugin", "the first request compiles a policy, changed ones are compiled again"),
     ],
     "admission/podsecurity": [Row("checks", "admission/podsecurity/test_standards", "the table of versions runs every check")],
     "admission": [

@@ -62,9 +62,16 @@ def dispatcher(overloads: Sequence[Overload], matches: Mapping[str, type]) -> Ca
 
     indexing = {overload.id for overload in overloads} == {"index_list", "index_map"}
 
+    # What fits depends on the classes of the values alone, of which there are few.
+    known: dict[tuple[type, ...], Callable[..., object]] = {}
+
     def call(*args: object) -> object:
+        classes = tuple(map(type, args))
+        if (found := known.get(classes)) is not None:
+            return found(*args)
         for parameters, implementation in candidates:
             if implementation is not None and all(is_a(value, kind, matches) for value, kind in zip(args, parameters, strict=True)):
+                known[classes] = implementation
                 return implementation(*args)
         if indexing and not isinstance(args[0], Optional):
             # cel-go's answer for null and for scalars.

@@ -27,6 +27,15 @@ class CompiledPolicies(Generic[T]):
         self._compiled: LRU[bytes, tuple[int, T]] = LRU(_CAPACITY, weigh=lambda entry: entry[0])
         self._compiling: dict[bytes, asyncio.Future[T]] = {}
 
+    def __len__(self) -> int:
+        """How many compiled forms are kept."""
+        return len(self._compiled)
+
+    @property
+    def waiting(self) -> int:
+        """How many policies are being compiled."""
+        return len(self._compiling)
+
     async def get(self, definition: Definition) -> T:
         """The compiled form of a policy."""
         found = self._compiled.get(definition.digest)

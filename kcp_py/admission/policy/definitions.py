@@ -23,7 +23,19 @@ _KEPT_SELECTIONS: Final = 1000
 class Definition:
     """A policy. Equal policies of all clusters are one object, and its expressions are compiled when a request first matches."""
 
-    __slots__ = ("__weakref__", "digest", "ignores_failures", "matching", "name", "param_kind", "reinvoked", "shows_namespace", "spec")
+    __slots__ = (
+        "__weakref__",
+        "digest",
+        "ignores_failures",
+        "matching",
+        "name",
+        "param_kind",
+        "reinvoked",
+        "shows_authorizer",
+        "shows_namespace",
+        "shows_request",
+        "spec",
+    )
 
     def __init__(self, name: str, spec: bytes, digest: bytes) -> None:
         """Parse a policy with a valid `spec`, as JSON."""
@@ -35,6 +47,10 @@ class Definition:
         self.ignores_failures = fields.get("failurePolicy") == "Ignore"
         self.shows_namespace = b"namespaceObject" in spec
         """Whether an expression may use the namespace, which has to be read for that."""
+        self.shows_authorizer = b"authorizer" in spec
+        """Whether an expression may use the authorizer."""
+        self.shows_request = b"request" in spec
+        """Whether an expression may use the request."""
         self.reinvoked = fields.get("reinvocationPolicy") == "IfNeeded"
         kind = fields.get("paramKind")
         self.param_kind = None if kind is None else kind_of(kind)

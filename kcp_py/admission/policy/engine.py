@@ -67,13 +67,22 @@ class Write:
     def __init__(self, attributes: Attributes, objects: PolicyObjects, authorizer: RequestAuthorizer) -> None:
         self.attributes = attributes
         self._objects = objects
-        self.permissions = Permissions(authorizer, attributes)
+        self._authorizer = authorizer
+        self._permissions: Permissions | None = None
         self._allowance = Allowance(Inline.EXPRESSION_COST)
         self._namespace: Mapping[str, Any] | None = None
         self._has_namespace = False
-        self._is_namespace = attributes.resource.group_resource == _NAMESPACES
+        resource = attributes.resource
+        self._is_namespace = resource.group_resource == _NAMESPACES
         self._values: dict[GroupVersionResource, dict[str, Any]] = {}
-        self._asked = Asked(attributes.operation, attributes.resource.key, attributes.subresource, attributes.namespace, attributes.name)
+        self._asked = Asked(attributes.operation, resource.key, attributes.subresource, attributes.namespace, attributes.name)
+
+    @property
+    def permissions(self) -> Permissions:
+        """The answers to questions of expressions, which few expressions ask."""
+        if self._permissions is None:
+            self._permissions = Permissions(self._authorizer, self.attributes)
+        return self._permissions
 
     async def bound(self, hook: Hook) -> AsyncGenerator[Bound, None]:
         """The policy with each of its bindings, as far as both select the write.
@@ -92,6 +101,9 @@ class Write:
             return
         for binding in hook.bindings:
             if binding.matching is not EVERY_REQUEST and await self.selected(binding.matching) is None:
+                continue
+            if kind is None:
+                yield Bound(resource, binding, _NO_PARAMETER)
                 continue
             try:
                 params = await self._objects.parameters(state, kind, binding.parameters, attributes.namespace)
@@ -118,7 +130,7 @@ class Write:
             key = matching.resource_of(self._asked, [one.key for one in equivalents])
         if key is None or not await self._is_in_namespace(matching):
             return None
-        return next((one for one in equivalents if one.key == key), resource)
+        return next((one for one in equivalents if one.key == key), resource) if equivalents else resource
 
     async def _is_in_namespace(self, matching: Matching) -> bool:
         attributes = self.attributes
@@ -137,18 +149,27 @@ class Write:
         return self._namespace
 
     async def values(self, resource: ServedResource, definition: Definition | None = None) -> dict[str, Any]:
-        """The variables of the environment but `params`.
+        """The variables of the environment but `params`, as far as a policy may use them.
 
         Args:
             resource: in whose form the objects are.
-            definition: the policy that is evaluated, if it is one: conditions of webhooks do not see the namespace.
+            definition: the policy that is evaluated; None for conditions of webhooks, which do not see the namespace.
 
         Raises:
             StatusError: objects cannot be converted to the version that the policy selected.
         """
         found = self._values.get(resource.key)
         if found is None:
-            found = self._values[resource.key] = await self._made(resource)
+            attributes, own = self.attributes, self.attributes.resource
+            found = self._values[resource.key] = {
+                "object": await self._objects.converted(attributes.obj, own, resource),
+                "oldObject": await self._objects.converted(attributes.old, own, resource),
+                "namespaceObject": None,
+            }
+        if "request" not in found and (definition is None or definition.shows_request):
+            found["request"] = self._request(resource)
+        if "authorizer" not in found and (definition is None or definition.shows_authorizer):
+            found |= self.permissions.values()
         if definition is not None and definition.shows_namespace and not self._is_namespace and self.attributes.namespace:
             return {**found, "namespaceObject": namespace_value(await self._its_namespace())}
         return found
@@ -174,17 +195,10 @@ class Write:
         attributes.obj.update(own)
         self._values.clear()
 
-    async def _made(self, resource: ServedResource) -> dict[str, Any]:
+    def _request(self, resource: ServedResource) -> dict[str, Any]:
         attributes = self.attributes
-        own = attributes.resource
-        kind = own_kind(attributes) if resource.key == own.key else resource.group_version_kind
-        return {
-            "object": await self._objects.converted(attributes.obj, own, resource),
-            "oldObject": await self._objects.converted(attributes.old, own, resource),
-            "request": request_value(attributes, kind, resource.key),
-            "namespaceObject": None,
-            **self.permissions.values(),
-        }
+        kind = own_kind(attributes) if resource.key == attributes.resource.key else resource.group_version_kind
+        return request_value(attributes, kind, resource.key)
 
     async def evaluated(self, evaluate: Callable[[Allowance | None], T]) -> T:
         """The result of a pure evaluation, which may ask for permissions. A large one runs in a thread."""
@@ -202,6 +216,8 @@ class Write:
 
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
+_NO_PARAMETER: Final = (None,)
+"""A policy without parameters is evaluated once."""
 
 
 class PolicyEngine:
@@ -230,10 +246,12 @@ class PolicyEngine:
         if attributes.creates_cluster:
             return ()
         resource = attributes.resource
-        try:
-            found = await self._hooks.get(attributes.cluster)
-        except StorageError as error:
-            raise translate(error) from error
+        found = self._hooks.known(attributes.cluster)
+        if found is None:
+            try:
+                found = await self._hooks.get(attributes.cluster)
+            except StorageError as error:
+                raise translate(error) from error
         return found.of(resource.group_resource, self.objects.other_groups(resource)) if found else ()
 
     def begin(self, attributes: Attributes) -> Write:

@@ -47,14 +47,19 @@ class Rule(NamedTuple):
             _has(self.operations, asked.operation)
             and _has(self.groups, resource.group)
             and _has(self.versions, resource.version)
-            and any(name in {"*", resource.resource} and subresource in {"*", asked.subresource} for name, subresource in self.resources)
-            and self._has_scope(asked.namespace, resource)
+            and self._has_resource(resource.resource, asked.subresource)
+            and (self.scope == "*" or self._has_scope(asked.namespace, resource))
             and (not self.names or asked.name in self.names)
         )
 
+    def _has_resource(self, resource: str, subresource: str) -> bool:
+        # A generator would take several times as long, and this is asked for each rule and write.
+        for name, below in self.resources:  # noqa: SIM110
+            if (name == resource or name == "*") and (below == subresource or below == "*"):  # noqa: PLR1714
+                return True
+        return False
+
     def _has_scope(self, namespace: str, resource: GroupVersionResource) -> bool:
-        if self.scope == "*":
-            return True
         is_namespaced = bool(namespace) and resource.group_resource != _NAMESPACES
         return is_namespaced == (self.scope == "Namespaced")
 
@@ -84,14 +89,15 @@ class Matching(NamedTuple):
             asked: the request.
             equivalents: other versions and groups in which the objects of the resource are served.
         """
-        if self._first(self.excluded, asked, equivalents) is not None:
+        if self.excluded and self._first(self.excluded, asked, equivalents) is not None:
             return None
         return self._first(self.rules, asked, equivalents) if self.rules else asked.resource
 
     def _first(self, rules: Sequence[Rule], asked: Asked, equivalents: Sequence[GroupVersionResource]) -> GroupVersionResource | None:
-        if any(rule.selects(asked, asked.resource) for rule in rules):
-            return asked.resource
-        if self.is_exact:
+        for rule in rules:
+            if rule.selects(asked, asked.resource):
+                return asked.resource
+        if self.is_exact or not equivalents:
             return None
         return next((resource for rule in rules for resource in equivalents if rule.selects(asked, resource)), None)
 

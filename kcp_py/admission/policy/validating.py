@@ -154,7 +154,7 @@ class ValidatingPolicy:
         messages: list[Evaluated | None] = []
         problem = ""
         # Messages are for failures alone, which are rare.
-        if any(result.error or result.value is not True for result in results):
+        if [result for result in results if result.value is not True]:
             telling = Evaluation({**values, **_NO_AUTHORIZER}, self._variables, budget, allowance=allowance)
             try:
                 messages.extend(one.message_expression and telling.evaluate(one.message_expression) for one in self._validations)
