@@ -14,6 +14,18 @@ from tests.server.handlers.conftest import options
 
 pytestmark = pytest.mark.anyio
 
+# EventRateLimit is the only plugin that does not start without a configuration.
+CONFIGURATION = """
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: EventRateLimit
+  configuration:
+    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+    kind: Configuration
+    limits: [{type: Server, qps: 1, burst: 1}]
+"""
+
 
 class Own(AdmissionPlugin):
     """Does nothing."""
@@ -29,7 +41,11 @@ class Other(Own):
 
 async def names(tmp_path: Path, *additional: AdmissionPlugin, enable: tuple[str, ...] = (), disable: tuple[str, ...] = ()) -> list[str]:
     """The chain of a server."""
+    configuration = tmp_path / "admission.yaml"
+    configuration.write_text(CONFIGURATION)
     chosen = replace(options(tmp_path), enable_admission_plugins=enable, disable_admission_plugins=disable)
+    if "EventRateLimit" in enable:
+        chosen = replace(chosen, admission_control_config_file=configuration)
     async with ControlPlane(chosen, admission=additional) as control_plane:
         return [plugin.name for plugin in control_plane.backend.access.admission.plugins]
 
