@@ -1,4 +1,4 @@
-"""`DefaultTolerationSeconds`: pods stay for five minutes on nodes that are not ready or not reachable.
+"""`DefaultTolerationSeconds`: pods stay for a time, five minutes by default, on nodes that are not ready or not reachable.
 
 Source: kubernetes `plugin/pkg/admission/defaulttolerationseconds`.
 """
@@ -10,7 +10,8 @@ from typing import Final
 from kcp_py.admission.pods import PodPlugin, pod_of
 from kcp_py.registry.admission import Attributes, Operation
 
-_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _SECONDS: Final = 300
 
 
@@ -20,6 +21,10 @@ class DefaultTolerationSeconds(PodPlugin):
     name = "DefaultTolerationSeconds"
     operations = frozenset[Operation]({"CREATE", "UPDATE"})
 
+    def __init__(self, *, not_ready: int = _SECONDS, unreachable: int = _SECONDS) -> None:
+        """Make the plugin. The arguments are the seconds of the two tolerations."""
+        self._seconds: Final = {_NOT_READY: not_ready, _UNREACHABLE: unreachable}
+
     def mutate(self, attributes: Attributes) -> None:
         """Add the missing ones."""
         if (pod := pod_of(attributes)) is None:
@@ -27,8 +32,8 @@ class DefaultTolerationSeconds(PodPlugin):
         given = pod["spec"].get("tolerations") or []
         tolerated = {toleration.get("key", "") for toleration in given if toleration.get("effect", "") in {"", "NoExecute"}}
         if added := [
-            {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}
-            for taint in _TAINTS
+            {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            for taint, seconds in self._seconds.items()
             if not tolerated & {taint, ""}
         ]:
             pod["spec"]["tolerations"] = [*given, *added]

@@ -84,7 +84,6 @@ REQUIRED: Final[Mapping[str, str]] = {
 """Plugins that cannot be disabled, each with the reason."""
 
 _NODES: Final = "there are no nodes"
-_NOT_YET: Final = "it is not supported yet"
 ABSENT: Final[Mapping[str, str]] = {
     "AlwaysAdmit": "it has no effect in kube-apiserver either",
     "AlwaysDeny": "it would refuse the writes that the server itself needs",
@@ -101,7 +100,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "PodResizeValidator": "pods are not resized, as " + _NODES,
     "PodTolerationRestriction": "pods are not scheduled",
     "PodTopologyLabels": "pods are not bound to nodes",
-    "StorageObjectInUseProtection": "no controller would remove the finalizers that it adds to volumes and claims",
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from kcp_py.apimachinery.kinds import GroupResource
+
+CLAIM_PROTECTION: Final = "persistentvolumeclaim-protection-controller"
+CLASS_PROTECTION: Final = "volumeattributesclass-protection-controller"
 CLUSTER_ROLE_AGGREGATION: Final = "clusterrole-aggregation-controller"
 CUSTOM_RESOURCE_DEFINITION: Final = "customresourcedefinition-controller"
 DISRUPTION: Final = "disruption-controller"
@@ -26,6 +30,7 @@ SIGNING: Final = "certificatesigningrequest-signing-controller"
 SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
 TTL_AFTER_FINISHED: Final = "ttl-after-finished-controller"
 VALIDATING_POLICY_STATUS: Final = "validatingadmissionpolicy-status-controller"
+VOLUME_PROTECTION: Final = "persistentvolume-protection-controller"
 WORKLOAD_SIMULATION: Final = "workload-simulation-controller"
 
 CONTROLLERS: Final = (
@@ -40,16 +45,26 @@ CONTROLLERS: Final = (
     LOGICAL_CLUSTER_CONTROLLER,
     LOGICAL_CLUSTER_LIMITS,
     NAMESPACE,
+    VOLUME_PROTECTION,
+    CLAIM_PROTECTION,
     POD_GARBAGE_COLLECTOR,
     RESOURCE_QUOTA,
     SERVICE_ACCOUNT_SECRETS,
     TTL_AFTER_FINISHED,
     VALIDATING_POLICY_STATUS,
+    CLASS_PROTECTION,
 )
 """The controllers that are on by default."""
 
 SIMULATIONS: Final = (WORKLOAD_SIMULATION,)
 """The controllers that `--simulate` adds."""
+
+PROTECTED_BY: Final[Mapping[GroupResource, str]] = {
+    GroupResource("", "persistentvolumeclaims"): CLAIM_PROTECTION,
+    GroupResource("", "persistentvolumes"): VOLUME_PROTECTION,
+    GroupResource("storage.k8s.io", "volumeattributesclasses"): CLASS_PROTECTION,
+}
+"""The controllers that remove the finalizers which objects in use are protected by."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "clusterrole-aggregation": CLUSTER_ROLE_AGGREGATION,
@@ -64,6 +79,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "namespace": NAMESPACE,
     "namespaces": NAMESPACE,
     "podgc": POD_GARBAGE_COLLECTOR,
+    "pv-protection": VOLUME_PROTECTION,
+    "pvc-protection": CLAIM_PROTECTION,
     "resourcequota": RESOURCE_QUOTA,
     "serviceaccount-token": SERVICE_ACCOUNT_SECRETS,
     "tokensecrets": SERVICE_ACCOUNT_SECRETS,

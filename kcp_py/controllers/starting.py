@@ -24,6 +24,7 @@ from kcp_py.controllers.names import ALIASES, LOGICAL_CLUSTER_LIMITS, WORKLOAD_S
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.pods import PodGarbageCollector
 from kcp_py.controllers.policystatus import PolicyStatusController
+from kcp_py.controllers.protection import ClaimProtectionController, ClassProtectionController, VolumeProtectionController
 from kcp_py.controllers.resourcequotas import ResourceQuotaController
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
@@ -133,6 +134,9 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
         yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods)
     if settings.quota_period > 0:
         yield ResourceQuotaController(tap, period=settings.quota_period)
+    yield ClaimProtectionController(acting_as("pvc-protection-controller"))
+    yield ClassProtectionController(acting_as("volumeattributesclass-protection-controller"))
+    yield VolumeProtectionController(acting_as("pv-protection-controller"))
     yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
     yield TokenSecretController(acting_as(CONTROLLER))
     yield PolicyStatusController(acting_as("validatingadmissionpolicy-status-controller"))

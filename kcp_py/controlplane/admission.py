@@ -43,6 +43,7 @@ from kcp_py.admission.policy.validatingplugin import ValidatingAdmissionPolicy
 from kcp_py.admission.priority import Priority, parse_priority_class
 from kcp_py.admission.runtimeclass import RUNTIME_CLASSES, RuntimeClass, parse_runtime_class
 from kcp_py.admission.serviceaccount import ServiceAccount
+from kcp_py.admission.storageprotection import StorageObjectInUseProtection
 from kcp_py.admission.taintnodesbycondition import TaintNodesByCondition
 from kcp_py.admission.tokensecrets import Sign
 from kcp_py.admission.webhook.calls import WebhookCalls
@@ -64,6 +65,7 @@ from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.signers import CertificateApproval, CertificateSigning
+from kcp_py.controllers.names import PROTECTED_BY, is_enabled
 from kcp_py.egress import Caller
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin
@@ -149,7 +151,9 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "ClusterAccessGrantEscalation": ClusterAccessGrantEscalation,
         "DefaultIngressClass": lambda: DefaultIngressClass(parts.objects(INGRESS_CLASSES, parse_ingress_class)),
         "DefaultStorageClass": lambda: DefaultStorageClass(parts.objects(STORAGE_CLASSES, parse_storage_class)),
-        "DefaultTolerationSeconds": DefaultTolerationSeconds,
+        "DefaultTolerationSeconds": lambda: DefaultTolerationSeconds(
+            not_ready=parts.options.default_not_ready_toleration_seconds, unreachable=parts.options.default_unreachable_toleration_seconds
+        ),
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "EventRateLimit": lambda: _event_rate_limit(configuration),
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
@@ -166,6 +170,7 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
         "RuntimeClass": lambda: RuntimeClass(parts.objects(RUNTIME_CLASSES, parse_runtime_class)),
         "ServiceAccount": lambda: ServiceAccount(parts.find_account),
+        "StorageObjectInUseProtection": lambda: _storage_protection(parts.options),
         "TaintNodesByCondition": TaintNodesByCondition,
         "TokenSecrets": lambda: TokenSecrets(parts.sign_secret),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(_policies(parts, VALIDATING_POLICIES, VALIDATING_BINDINGS)),
@@ -185,6 +190,13 @@ def _owner_references(parts: AdmissionParts) -> AdmissionPlugin:
     from kcp_py.admission.ownerreferences import OwnerReferencesPermissionEnforcement  # noqa: PLC0415
 
     return OwnerReferencesPermissionEnforcement(parts.authorizer, parts.tables)
+
+
+def _storage_protection(options: Options) -> AdmissionPlugin:
+    """The plugin for the resources whose finalizers this server removes, or for all where an operator asks for it by name."""
+    explicit = StorageObjectInUseProtection.name in options.enable_admission_plugins
+    resources = [resource for resource, controller in PROTECTED_BY.items() if explicit or is_enabled(controller, options.controllers)]
+    return StorageObjectInUseProtection(resources)
 
 
 def _webhooks(parts: AdmissionParts, calls: WebhookCalls, resource: GroupResource) -> WebhookDispatch:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcp_py.options.fields import ADMISSION, setting
-from kcp_py.options.kinds import LIST, OPTIONAL_PATH
+from kcp_py.options.kinds import LIST, OPTIONAL_PATH, integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,4 +22,16 @@ class AdmissionOptions:
         None,
         ADMISSION,
         "File with an AdmissionConfiguration (apiserver.config.k8s.io): the configurations of admission plugins. It is read at the start.",
+    )
+    default_not_ready_toleration_seconds: int = setting(
+        integer(-(2**63), 2**63 - 1),
+        300,
+        ADMISSION,
+        "For how many seconds pods tolerate a node that is not ready, unless they say it themselves (DefaultTolerationSeconds).",
+    )
+    default_unreachable_toleration_seconds: int = setting(
+        integer(-(2**63), 2**63 - 1),
+        300,
+        ADMISSION,
+        "For how many seconds pods tolerate a node that is not reachable, unless they say it themselves (DefaultTolerationSeconds).",
     )

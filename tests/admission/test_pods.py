@@ -93,6 +93,15 @@ async def test_plugins_that_are_off_change_nothing(tmp_path: Path) -> None:
         assert not {"priority", "preemptionPolicy", "tolerations"} & made["spec"].keys()
 
 
+async def test_an_operator_chooses_how_long_pods_stay_on_lost_nodes(tmp_path: Path) -> None:
+    """The flags of kube-apiserver; what a pod says has precedence."""
+    async with serving(tmp_path, "pods", default_not_ready_toleration_seconds=30, default_unreachable_toleration_seconds=0) as api:
+        own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 7}
+        for given, shown in ((pod(), [30, 0]), (pod(tolerations=[own]), [7, 0])):
+            made = await api.ok("POST", PODS, given, params={"dryRun": "All"})
+            assert [one["tolerationSeconds"] for one in made["spec"]["tolerations"]] == shown
+
+
 async def test_images_are_always_pulled_where_that_is_enabled(tmp_path: Path) -> None:
     """In all containers of new pods, and of pods that get another image."""
     async with serving(tmp_path, "pods", enable_admission_plugins=("AlwaysPullImages",)) as api:
