@@ -1,4 +1,4 @@
-"""Webhook programs of real projects, in Go: cert-manager's, unmodified, with its own manifests.
+"""Webhook programs of real projects, in Go: cert-manager's and Gatekeeper's, unmodified, with their own manifests.
 
 Each program runs outside, once for each cluster, with a kubeconfig of that cluster. The cluster is told the address of its program by the
 external name of a Service, or by the URLs of the webhooks. The programs make their certificates, and write the authorities into the
@@ -34,6 +34,8 @@ PATIENCE: Final = 90.0
 OFTEN: Final = 0.2
 CERT_MANAGER: Final = MODULES / "certmanager"
 CERT_MANAGER_MODULE: Final = "github.com/cert-manager/cert-manager"
+GATEKEEPER: Final = MODULES / "gatekeeper"
+GATEKEEPER_MODULE: Final = "github.com/open-policy-agent/gatekeeper/v3"
 
 
 def free_port() -> int:
@@ -99,8 +101,11 @@ class Tenant:
         spec = {"type": "ExternalName", "externalName": "localhost", "clusterIP": None, "clusterIPs": None}
         self.kubectl.run("patch", "service", service, "-n", namespace, "--type=merge", "-p", json.dumps({"spec": spec}))
         for configuration in configurations:
-            count = len(self.kubectl.json("get", configuration)["webhooks"])
-            patch = [{"op": "add", "path": f"/webhooks/{index}/clientConfig/service/port", "value": self.port} for index in range(count)]
+            patch = []
+            for index in range(len(self.kubectl.json("get", configuration)["webhooks"])):
+                patch.append({"op": "add", "path": f"/webhooks/{index}/clientConfig/service/port", "value": self.port})
+                # A late answer on a busy machine must not fail the test.
+                patch.append({"op": "add", "path": f"/webhooks/{index}/timeoutSeconds", "value": 30})
             self.kubectl.run("patch", configuration, "--type=json", "-p", json.dumps(patch))
 
     def run(self, command: list[str], **environment: str) -> None:
@@ -297,3 +302,98 @@ def cluster_permissions(name: str, rule: Mapping[str, Any]) -> list[dict[str, An
         "subjects": [{"apiGroup": group, "kind": "User", "name": "jane"}],
     }
     return [role, binding]
+
+
+def required_label(label: str) -> dict[str, Any]:
+    """Config maps need a label."""
+    match = {"kinds": [{"apiGroups": [""], "kinds": ["ConfigMap"]}], "namespaces": ["default"]}
+    return {
+        "apiVersion": "constraints.gatekeeper.sh/v1beta1",
+        "kind": "K8sRequiredLabels",
+        "metadata": {"name": "maps"},
+        "spec": {"match": match, "parameters": {"labels": [label]}},
+    }
+
+
+def config_map(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "labels": labels}}
+
+
+def test_gatekeeper(tenants: list[Tenant]) -> None:
+    """The manifest is installed, constraints refuse and mutators change objects of one cluster, failure policies hold after kill -9."""
+    program = built(GATEKEEPER, "build", GATEKEEPER_MODULE, large=True)
+    files = folder_of(GATEKEEPER, GATEKEEPER_MODULE)
+    one, two = tenants
+    for tenant in tenants:
+        tenant.kubectl.run("apply", "--server-side", "-f", str(files / "deploy/gatekeeper.yaml"))
+        names = (f"{kind}webhookconfiguration/gatekeeper-{kind}-webhook-configuration" for kind in ("mutating", "validating"))
+        tenant.serve("gatekeeper-system", "gatekeeper-webhook-service", *names)
+        tenant.run(
+            [
+                str(program),
+                f"--kubeconfig={tenant.kubeconfig}",
+                "--host=127.0.0.1",
+                f"--port={tenant.port}",
+                f"--cert-dir={tenant.folder}",
+                f"--health-addr=127.0.0.1:{free_port()}",
+                f"--prometheus-port={free_port()}",
+                "--debug-use-fake-pod",
+                *(f"--operation={operation}" for operation in ("webhook", "mutation-webhook", "mutation-controller", "generate")),
+            ],
+            POD_NAMESPACE="gatekeeper-system",
+        )
+    for tenant in tenants:
+        # A node would mount the secret that the program fills.
+        secret = ("get", "secret", "gatekeeper-webhook-server-cert", "-n", "gatekeeper-system", "-o", "json")
+        tenant.eventually(*secret, until=lambda completed: "tls.key" in completed.stdout)
+        for name, value in json.loads(tenant.kubectl.run(*secret))["data"].items():
+            (tenant.folder / name).write_bytes(base64.b64decode(value))
+    for tenant, label in ((one, "color"), (two, "taste")):
+        tenant.eventually(*CONFIGURATIONS, until=has_bundles)
+        tenant.kubectl.run("apply", "-f", str(files / "demo/basic/templates/k8srequiredlabels_template.yaml"))
+        constraint = manifest(required_label(label))
+        # The program makes a CRD of the template.
+        tenant.eventually("apply", "--server-side", "-f", "-", stdin=constraint, until=succeeds)
+        tenant.eventually(
+            "create",
+            "--dry-run=server",
+            "-f",
+            "-",
+            stdin=manifest(config_map("check")),
+            until=fails_with('admission webhook "validation.gatekeeper.sh" denied the request: [maps] you must provide labels'),
+        )
+    assert '{"color"}' in one.refused(config_map("red", taste="sweet"))
+    assert '{"taste"}' in two.refused(config_map("red", color="red"))
+    one.accepted(config_map("red", color="red"))
+    refused = one.kubectl.run("label", "configmap", "red", "color-", fails=True)
+    assert '[maps] you must provide labels: {"color"}' in refused
+    # The program validates its own kinds, with reviews of their CRDs.
+    broken = {**required_label("x"), "metadata": {"name": "broken"}}
+    broken["spec"] = {**broken["spec"], "enforcementAction": "sometimes"}
+    assert "sometimes" in one.refused(broken)
+
+    mutator = {
+        "apiVersion": "mutations.gatekeeper.sh/v1",
+        "kind": "AssignMetadata",
+        "metadata": {"name": "color"},
+        "spec": {
+            "match": {"scope": "Namespaced", "kinds": [{"apiGroups": [""], "kinds": ["ConfigMap"]}]},
+            "location": "metadata.labels.color",
+            "parameters": {"assign": {"value": "blue"}},
+        },
+    }
+    one.apply(mutator)
+    # Validating webhooks see what mutating ones have made.
+    one.eventually("create", "--dry-run=server", "-f", "-", stdin=manifest(config_map("blue")), until=succeeds)
+    one.accepted(config_map("blue"))
+    assert one.kubectl.json("get", "configmap", "blue")["metadata"]["labels"] == {"color": "blue"}
+    assert '{"taste"}' in two.refused(config_map("blue"))
+
+    exempt = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "free", "labels": {"admission.gatekeeper.sh/ignore": "yes"}}}
+    assert "Only exempt namespace can have the admission.gatekeeper.sh/ignore label" in one.refused(exempt)
+    assert one.program is not None
+    one.program.kill()
+    assert 'failed calling webhook "check-ignore-label.gatekeeper.sh"' in one.refused(exempt)
+    one.accepted(config_map("green"))
+    assert '{"taste"}' in two.refused(config_map("green"))
+    two.accepted(config_map("green", taste="sour"))
