@@ -80,6 +80,12 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "admission/test_pods",
             "pods and nodes as the plugins leave them together, recorded from kube-apiserver",
         ),
+        Row(
+            "extendedresourcetoleration limitpodhardantiaffinitytopology podnamespaces podnodeselector podresizevalidator "
+            "podtolerationrestriction podtopologylabels",
+            "admission/test_podnodes",
+            "pods and the rules about their nodes, recorded from kube-apiserver",
+        ),
     ],
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],

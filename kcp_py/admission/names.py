@@ -67,9 +67,12 @@ OFF_BY_DEFAULT: Final = frozenset(
         "DenyServiceExternalIPs",
         "EventRateLimit",
         "ExtendedResourceToleration",
+        "LimitPodHardAntiAffinityTopology",
         "NamespaceAutoProvision",
         "NamespaceExists",
         "OwnerReferencesPermissionEnforcement",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
     }
 )
 """Plugins of this server that run only where they are enabled, as upstream."""
@@ -88,18 +91,12 @@ ABSENT: Final[Mapping[str, str]] = {
     "AlwaysAdmit": "it has no effect in kube-apiserver either",
     "AlwaysDeny": "it would refuse the writes that the server itself needs",
     "ClusterTrustBundleAttest": "ClusterTrustBundles are not served",
-    "ExtendedResourceToleration": _NODES,
     "ImagePolicyWebhook": "images are run by nodes, and " + _NODES,
-    "LimitPodHardAntiAffinityTopology": "pods are not scheduled",
     "NamespaceAutoProvision": "it conflicts with the rule that nothing outlives its namespace",
     "NamespaceExists": "NamespaceLifecycle does the same and more",
-    "NodeDeclaredFeatureValidator": _NODES,
+    "NodeDeclaredFeatureValidator": "kubelets declare the features of nodes, and there are no kubelets",
     "NodeRestriction": "it restricts the kubelets of nodes, and " + _NODES,
     "PodGroupProtection": "PodGroups are not served",
-    "PodNodeSelector": "pods are not scheduled",
-    "PodResizeValidator": "pods are not resized, as " + _NODES,
-    "PodTolerationRestriction": "pods are not scheduled",
-    "PodTopologyLabels": "pods are not bound to nodes",
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""
 

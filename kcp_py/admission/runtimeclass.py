@@ -114,15 +114,15 @@ def merge_tolerations(tolerations: Sequence[Toleration]) -> list[Toleration]:
     """Leave out tolerations that others include. Of equal ones the first remains."""
     merged: list[Toleration] = []
     for at, one in enumerate(tolerations):
-        if any(_includes(other, one) for other in merged):
+        if any(includes(other, one) for other in merged):
             continue
-        if any(other != one and _includes(other, one) for other in tolerations[at + 1 :]):
+        if any(other != one and includes(other, one) for other in tolerations[at + 1 :]):
             continue
         merged.append(one)
     return merged
 
 
-def _includes(wide: Toleration, one: Toleration) -> bool:
+def includes(wide: Toleration, one: Toleration) -> bool:
     """Whether a toleration tolerates everything that another one does."""
     if wide == one:
         return True

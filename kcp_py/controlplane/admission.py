@@ -31,8 +31,11 @@ from kcp_py.admission.denyserviceexternalips import DenyServiceExternalIPs
 from kcp_py.admission.limitranger import LIMIT_RANGES, LimitRanger, parse_limits
 from kcp_py.admission.names import FIRST, LAST, PLUGINS, check_switches, is_on
 from kcp_py.admission.persistentvolumeclaimresize import PersistentVolumeClaimResize, parse_expansion
+from kcp_py.admission.podnodes import Nodes
+from kcp_py.admission.podresizevalidator import PodResizeValidator
 from kcp_py.admission.podsecurity.configuration import parse_configuration as parse_pod_security
 from kcp_py.admission.podsecurity.plugin import PodSecurity
+from kcp_py.admission.podtopologylabels import PodTopologyLabels
 from kcp_py.admission.policy.definitions import parse_binding, parse_policy
 from kcp_py.admission.policy.engine import PolicyEngine
 from kcp_py.admission.policy.hooks import ClusterHooks
@@ -156,6 +159,8 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         ),
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "EventRateLimit": lambda: _event_rate_limit(configuration),
+        "ExtendedResourceToleration": _extended_resources,
+        "LimitPodHardAntiAffinityTopology": _anti_affinity,
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
         "LogicalClusterLifecycle": lambda: LogicalClusterLifecycle(parts.clusters.url_of),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(_policies(parts, MUTATING_POLICIES, MUTATING_BINDINGS)),
@@ -164,7 +169,11 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "PolicyParameterAccess": lambda: PolicyParameterAccess(PolicyObjects(parts.access, parts.tables), authorizer),
         "OwnerReferencesPermissionEnforcement": lambda: _owner_references(parts),
         "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(parts.objects(STORAGE_CLASSES, parse_expansion)),
+        "PodNodeSelector": lambda: _node_selector(parts, configuration),
+        "PodResizeValidator": lambda: PodResizeValidator(Nodes(parts.access.storage, parts.tables)),
         "PodSecurity": lambda: PodSecurity(parse_pod_security(configuration.of("PodSecurity")), parts.access.storage, parts.tables),
+        "PodTolerationRestriction": lambda: _toleration_restriction(parts, configuration),
+        "PodTopologyLabels": lambda: PodTopologyLabels(Nodes(parts.access.storage, parts.tables)),
         "Priority": lambda: Priority(parts.objects(PRIORITY_CLASSES, parse_priority_class)),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
         "ResourceQuota": lambda: ResourceQuota(parts.quotas),
@@ -178,15 +187,40 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
     }
 
 
+# Few servers have the following ones on.
+
+
 def _event_rate_limit(configuration: AdmissionConfiguration) -> AdmissionPlugin:
-    # Few servers have it on.
     from kcp_py.admission.eventratelimit import EventRateLimit, parse_limits  # noqa: PLC0415
 
     return EventRateLimit(parse_limits(configuration.of("EventRateLimit")))
 
 
+def _extended_resources() -> AdmissionPlugin:
+    from kcp_py.admission.extendedresourcetoleration import ExtendedResourceToleration  # noqa: PLC0415
+
+    return ExtendedResourceToleration()
+
+
+def _anti_affinity() -> AdmissionPlugin:
+    from kcp_py.admission.limitpodhardantiaffinitytopology import LimitPodHardAntiAffinityTopology  # noqa: PLC0415
+
+    return LimitPodHardAntiAffinityTopology()
+
+
+def _node_selector(parts: AdmissionParts, configuration: AdmissionConfiguration) -> AdmissionPlugin:
+    from kcp_py.admission.podnodeselector import PodNodeSelector, parse_selectors  # noqa: PLC0415
+
+    return PodNodeSelector(parse_selectors(configuration.of("PodNodeSelector")), parts.access.storage)
+
+
+def _toleration_restriction(parts: AdmissionParts, configuration: AdmissionConfiguration) -> AdmissionPlugin:
+    from kcp_py.admission.podtolerationrestriction import PodTolerationRestriction, parse_tolerations  # noqa: PLC0415
+
+    return PodTolerationRestriction(parse_tolerations(configuration.of("PodTolerationRestriction")), parts.access.storage)
+
+
 def _owner_references(parts: AdmissionParts) -> AdmissionPlugin:
-    # Few servers have it on.
     from kcp_py.admission.ownerreferences import OwnerReferencesPermissionEnforcement  # noqa: PLC0415
 
     return OwnerReferencesPermissionEnforcement(parts.authorizer, parts.tables)

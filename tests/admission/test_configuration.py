@@ -63,9 +63,9 @@ def test_a_file_that_no_plugin_asks_for_is_not_read(tmp_path: Path) -> None:
         (f"{HEAD}plugins: [{{name: 1}}]", "plugins[0].name is not a string"),
         (
             f"{HEAD}plugins: [{{name: ValidatingAdmissionWebhook}}]",
-            'plugins[0].name: "ValidatingAdmissionWebhook": only EventRateLimit, PodSecurity',
+            'plugins[0].name: "ValidatingAdmissionWebhook": only EventRateLimit, PodNodeSelector, PodSecurity',
         ),
-        (f"{HEAD}plugins: [null]", 'plugins[0].name: "": only EventRateLimit, PodSecurity'),
+        (f"{HEAD}plugins: [null]", 'plugins[0].name: "": only EventRateLimit, PodNodeSelector, PodSecurity'),
     ],
 )
 def test_a_faulty_file_is_refused(tmp_path: Path, text: str, problem: str) -> None:

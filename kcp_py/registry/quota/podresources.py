@@ -45,6 +45,11 @@ def pod_usage(pod: Mapping[str, Any]) -> dict[str, Quantity]:
     return {"count/pods": ONE, **_named(_pod_amounts(spec, "requests"), _pod_amounts(spec, "limits"))}
 
 
+def pod_requests(pod: Mapping[str, Any]) -> dict[str, Quantity]:
+    """What a pod asks for, all its containers and the overhead together (`PodRequests`)."""
+    return _pod_amounts(_member(pod, "spec"), "requests")
+
+
 def missing_amounts(required: Iterable[str], pod: Mapping[str, Any]) -> str:
     """What containers have to state because a quota limits it, in upstream's words; empty where nothing is missing."""
     needed = _OF_CONTAINERS.intersection(required)
