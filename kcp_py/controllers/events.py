@@ -18,7 +18,7 @@ from kcp_py.client import Client, ObjectChange
 from kcp_py.controllers.names import EVENT_TTL
 from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import Key
-from kcp_py.controllers.runtime.sweeps import Sweeps, delete_unchanged, pages
+from kcp_py.controllers.runtime.sweeps import delete_unchanged, pages
 from kcp_py.logicalcluster import Name
 
 EVENTS: Final = GroupVersionResource("", "v1", "events")
@@ -45,26 +45,23 @@ class EventTTLController:
         self._client = client
         self._ttl = ttl
         self._clock = clock
-        self._sweeps = Sweeps()
         self._throttle = Throttle()
 
     @property
     def sources(self) -> Sequence[ControllerSource]:
         """Events."""
-        return (ControllerSource(EVENTS, self.keys, delay=self._ttl / _LOOKS),)
+        return (ControllerSource(EVENTS, self.keys, delay=self._ttl / _LOOKS, gathered=True),)
 
     def keys(self, change: ObjectChange) -> Iterable[Key]:
         """The cluster of a new or changed event."""
-        return self._sweeps.expect(change.cluster) if change.value is not None else ()
+        return (Key(change.cluster, "", ""),) if change.value is not None else ()
 
     async def reconcile(self, key: Key) -> int | Later:
-        self._sweeps.begin(key.cluster)
         expired, earliest = await self._look(key.cluster)
         # Not while they are read: a list of an old state is slow where much has changed since.
         await delete_unchanged(self._client, key.cluster, EVENTS, expired, throttle=self._throttle)
         if earliest is None:
             return 0
-        self._sweeps.repeat(key.cluster)
         return Later(max(earliest - self._clock(), self._ttl / _LOOKS))
 
     async def _look(self, cluster: Name) -> tuple[list[dict[str, Any]], float | None]:

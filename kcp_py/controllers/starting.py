@@ -130,8 +130,7 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
     yield LegacyTokenCleaner(acting_as("legacy-service-account-token-cleaner"), period=settings.token_period, clock=clock)
     yield LogicalClusterController(client, tap, now=now)
     yield NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=settings.namespace_grace)
-    if settings.terminated_pods > 0:
-        yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods)
+    yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods, clock=clock)
     if settings.quota_period > 0:
         yield ResourceQuotaController(tap, period=settings.quota_period)
     yield ClaimProtectionController(acting_as("pvc-protection-controller"))

@@ -14,6 +14,7 @@ from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.controllers import ControllerSettings, start_controllers
 from kcp_py.controllers.events import EVENTS, EventTTLController, last_write
 from kcp_py.controllers.runtime.controller import Later
+from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
@@ -64,6 +65,22 @@ async def test_an_event_is_deleted_after_its_time(way: str, tmp_path: Path) -> N
         await plane.until(no_events)
         await client.create(OTHER, EVENTS, event("after"))
         await plane.until(no_events)
+
+
+async def test_controllers_that_begin_again_look_again(tmp_path: Path) -> None:
+    """As in a process that loses the election while a cluster waits for its look, and wins the next one."""
+    async with open_plane(WAYS[0], tmp_path) as plane:
+        await plane.control_plane.client.create(TEAM, EVENTS, event("one"))
+        controller = EventTTLController(plane.client, ttl=TTL, clock=lambda: time.time() + 2 * TTL)
+        loop = ReconcileLoop(plane.tap, controller, changes_of(plane.tap, controller))
+        for _ in range(2):
+            task = asyncio.create_task(loop.run())
+            async with asyncio.timeout(60):
+                while not loop.queue.delayed:
+                    await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+        assert loop.queue.delayed == 0
 
 
 async def test_a_younger_event_stays(registry: Registry) -> None:

@@ -51,7 +51,9 @@ class ControllerSource(NamedTuple):
     wanted: ObjectFilter = EVERYTHING
     """Which of the objects that exist when the controller starts may need work."""
     delay: float = 0.0
-    """Seconds between a change and the look at its keys. A key that is added meanwhile waits anew."""
+    """Seconds between a change and the look at its keys. A key that is added meanwhile waits anew, unless they are gathered."""
+    gathered: bool = False
+    """Whether a key that waits already keeps its time: however many changes come, the look follows the first of them."""
 
 
 class Controller(Reconciler, Protocol):

@@ -36,7 +36,9 @@ def changes_of(
             async with aclosing(tap.changes(source.resource, wanted=source.wanted)) as changes:
                 async for change in changes:
                     for key in source.keys(change):
-                        if source.delay:
+                        if source.gathered:
+                            queue.expect(key, source.delay)
+                        elif source.delay:
                             queue.add_after(key, source.delay)
                         else:
                             queue.add(key)

@@ -119,6 +119,11 @@ class WorkQueue:
         self._stop_waiting(key)
         self._delayed[key] = self._schedule(seconds, lambda: self.add(key))
 
+    def expect(self, key: Key, seconds: float) -> None:
+        """Have a key looked at after a time, unless it waits for its turn or its time already."""
+        if key not in self._delayed and key[1:] not in self._waiting.get(key.cluster, ()):
+            self.add_after(key, seconds)
+
     def retry(self, key: Key, *, removals: int = 0) -> None:
         """Have a key looked at again later: ever later, the more often this is called in a row.
 

@@ -1,48 +1,21 @@
-"""`Sweeps`: controllers that look at all objects of a cluster at once, some time after the first of many changes."""
+"""For controllers that look at all objects of a cluster at once, some time after the first of many changes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client
-from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 
 PAGE: Final = 100
 """Objects that are held at once."""
 _DELETIONS: Final = 16
 """Deletions at the same time, so that a store can commit them together."""
-
-
-class Sweeps:
-    """Which clusters will be looked at. However many objects change, a cluster has one entry, one key and one timer."""
-
-    def __init__(self) -> None:
-        """Know none."""
-        self._expected: set[Name] = set()
-
-    def expect(self, cluster: Name) -> Iterable[Key]:
-        """The key of a cluster, unless it will be looked at anyway."""
-        if cluster not in self._expected:
-            self._expected.add(cluster)
-            yield Key(cluster, "", "")
-
-    def begin(self, cluster: Name) -> None:
-        """A look begins: it may miss changes from now on."""
-        self._expected.discard(cluster)
-
-    def repeat(self, cluster: Name) -> None:
-        """The controller itself looks again later."""
-        self._expected.add(cluster)
-
-    def __len__(self) -> int:
-        """How many clusters will be looked at."""
-        return len(self._expected)
 
 
 async def pages(

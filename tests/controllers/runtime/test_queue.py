@@ -167,6 +167,24 @@ async def test_a_key_may_come_later() -> None:
     assert await drain(queue) == [key]
 
 
+async def test_an_expected_key_keeps_its_time() -> None:
+    """Until it is looked at, or the queue is closed: what waited then is expected anew."""
+    time = VirtualTime()
+    queue = WorkQueue(schedule=time.schedule)
+    key = Key(A, "", "one")
+    queue.expect(key, 5)
+    time.advance(4)
+    queue.expect(key, 5)
+    time.advance(1)
+    queue.expect(key, 5)
+    assert (await drain(queue), queue.delayed) == ([key], 0)
+    queue.expect(key, 5)
+    queue.close()
+    queue.expect(key, 5)
+    time.advance(5)
+    assert await drain(queue) == [key]
+
+
 async def test_a_change_does_not_wait_for_its_time() -> None:
     """A key that is added while it waits for its time comes at once, and not a second time."""
     time = VirtualTime()

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kcp_py.controllers.runtime.queue import Key
-from kcp_py.controllers.runtime.sweeps import PAGE, Sweeps, delete_unchanged, pages
+from kcp_py.controllers.runtime.sweeps import PAGE, delete_unchanged, pages
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import CONFIG_MAPS, Registry, open_registry
@@ -21,20 +20,6 @@ TEAM, OTHER = Name("team-a"), Name("team-b")
 async def registry() -> AsyncIterator[Registry]:
     async with open_registry(MemoryStorage()) as opened:
         yield opened
-
-
-def test_a_cluster_is_expected_once() -> None:
-    """Until a look at it begins. Then a change asks for another one, unless the controller repeats its look anyway."""
-    sweeps = Sweeps()
-    assert list(sweeps.expect(TEAM)) == [Key(TEAM, "", "")]
-    assert list(sweeps.expect(TEAM)) == []
-    assert list(sweeps.expect(OTHER)) == [Key(OTHER, "", "")]
-    sweeps.begin(TEAM)
-    assert len(sweeps) == 1
-    assert list(sweeps.expect(TEAM)) == [Key(TEAM, "", "")]
-    sweeps.begin(TEAM)
-    sweeps.repeat(TEAM)
-    assert list(sweeps.expect(TEAM)) == []
 
 
 async def test_all_pages_are_read(registry: Registry) -> None:
