@@ -36,11 +36,16 @@ class CompiledPolicies(Generic[T]):
         """How many policies are being compiled."""
         return len(self._compiling)
 
+    def known(self, definition: Definition) -> T | None:
+        """The compiled form of a policy, if it was compiled before."""
+        found = self._compiled.get(definition.digest)
+        return None if found is None else found[1]
+
     async def get(self, definition: Definition) -> T:
         """The compiled form of a policy."""
-        found = self._compiled.get(definition.digest)
+        found = self.known(definition)
         if found is not None:
-            return found[1]
+            return found
         pending = self._compiling.get(definition.digest)
         if pending is None:
             pending = self._compiling[definition.digest] = asyncio.ensure_future(self._made(definition))

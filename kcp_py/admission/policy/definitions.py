@@ -106,6 +106,10 @@ class Hooks:
         """Whether no policy is about a resource, as far as it was asked for before."""
         return not self._all or self._selected.get(resource) == ()
 
+    def known(self, resource: GroupResource) -> Sequence[Hook] | None:
+        """What `of` has returned for a resource; None where it was not asked."""
+        return self._selected.get(resource) if self._all else ()
+
     def of(self, resource: GroupResource, others: Sequence[GroupResource] = ()) -> Sequence[Hook]:
         """The policies that may select requests about a resource.
 

@@ -6,8 +6,8 @@ Source: k8s.io/apiserver `pkg/admission/plugin/policy/generic` and `pkg/admissio
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from kcp_py.admission.policy.definitions import NO_HOOKS, Binding, Definition, Hook
 from kcp_py.admission.policy.evaluation import Allowance, TooLargeError
@@ -84,7 +84,26 @@ class Write:
             self._permissions = Permissions(self._authorizer, self.attributes)
         return self._permissions
 
-    async def bound(self, hook: Hook) -> AsyncGenerator[Bound, None]:
+    def bound_at_once(self, hook: Hook) -> Sequence[Bound] | None:
+        """`bound`, where nothing has to be read for it; None otherwise. Most policies have no parameters and select no namespaces."""
+        definition = hook.definition
+        if definition.param_kind is not None:
+            return None
+        resource = self._selected_at_once(definition.matching)
+        if resource is None or resource is False:
+            return None if resource is None else ()
+        found = []
+        for binding in hook.bindings:
+            if binding.matching is not EVERY_REQUEST:
+                selected = self._selected_at_once(binding.matching)
+                if selected is None:
+                    return None
+                if selected is False:
+                    continue
+            found.append(Bound(resource, binding, _NO_PARAMETER))
+        return found
+
+    async def bound(self, hook: Hook) -> Sequence[Bound]:
         """The policy with each of its bindings, as far as both select the write.
 
         Raises:
@@ -93,24 +112,22 @@ class Write:
         attributes, kind = self.attributes, hook.definition.param_kind
         resource = await self.selected(hook.definition.matching)
         if resource is None:
-            return
+            return ()
         state = attributes.request.target.cluster_state
         if kind is not None and not await self._objects.knows(state, kind):
             name = f"{kind.group_version}, Kind={kind.kind}"
-            yield Bound(resource, None, error=f"failed to find resource referenced by paramKind: '{name}'")
-            return
+            return (Bound(resource, None, error=f"failed to find resource referenced by paramKind: '{name}'"),)
+        found = []
         for binding in hook.bindings:
             if binding.matching is not EVERY_REQUEST and await self.selected(binding.matching) is None:
-                continue
-            if kind is None:
-                yield Bound(resource, binding, _NO_PARAMETER)
                 continue
             try:
                 params = await self._objects.parameters(state, kind, binding.parameters, attributes.namespace)
             except ConfigurationError as error:
-                yield Bound(resource, binding, error=str(error))
+                found.append(Bound(resource, binding, error=str(error)))
             else:
-                yield Bound(resource, binding, params)
+                found.append(Bound(resource, binding, params))
+        return found
 
     async def selected(self, matching: Matching) -> ServedResource | None:
         """The resource as which rules and selectors select the write, or None.
@@ -118,10 +135,11 @@ class Write:
         Raises:
             StatusError: the namespace or the kinds of the cluster cannot be read.
         """
+        found = self._selected_at_once(matching)
+        if found is not None:
+            return None if found is False else found
         attributes = self.attributes
         resource, state = attributes.resource, attributes.request.target.cluster_state
-        if not matching.selects_objects(attributes.obj, attributes.old):
-            return None
         equivalents: Sequence[ServedResource] = ()
         key = None if matching.excluded else matching.resource_of(self._asked, ())
         if key is None:
@@ -130,7 +148,19 @@ class Write:
             key = matching.resource_of(self._asked, [one.key for one in equivalents])
         if key is None or not await self._is_in_namespace(matching):
             return None
-        return next((one for one in equivalents if one.key == key), resource) if equivalents else resource
+        return next((one for one in equivalents if one.key == key), resource)
+
+    def _selected_at_once(self, matching: Matching) -> ServedResource | Literal[False] | None:
+        """`selected`, where nothing has to be read for it: False where the write is not selected, None where that is not known."""
+        attributes = self.attributes
+        if not matching.selects_objects(attributes.obj, attributes.old):
+            return False
+        if not matching.namespaces.empty and attributes.namespace:
+            return None
+        key = matching.resource_of(self._asked, ())
+        if matching.is_exact or (key is not None and not matching.excluded):
+            return False if key is None else attributes.resource
+        return None
 
     async def _is_in_namespace(self, matching: Matching) -> bool:
         attributes = self.attributes
@@ -147,6 +177,16 @@ class Write:
             self._namespace = await self._objects.namespace(state, self.attributes.namespace)
             self._has_namespace = True
         return self._namespace
+
+    def values_at_once(self, resource: ServedResource, definition: Definition) -> dict[str, Any] | None:
+        """`values`, where nothing has to be read or converted for them; None otherwise."""
+        attributes = self.attributes
+        if resource.key != attributes.resource.key or definition.shows_authorizer or (definition.shows_namespace and attributes.namespace):
+            return None
+        found = self._values.get(resource.key)
+        if found is None:
+            found = self._values[resource.key] = {"object": attributes.obj, "oldObject": attributes.old, "namespaceObject": None}
+        return self._completed(found, resource, definition)
 
     async def values(self, resource: ServedResource, definition: Definition | None = None) -> dict[str, Any]:
         """The variables of the environment but `params`, as far as a policy may use them.
@@ -166,13 +206,20 @@ class Write:
                 "oldObject": await self._objects.converted(attributes.old, own, resource),
                 "namespaceObject": None,
             }
-        if "request" not in found and (definition is None or definition.shows_request):
-            found["request"] = self._request(resource)
-        if "authorizer" not in found and (definition is None or definition.shows_authorizer):
-            found |= self.permissions.values()
+        self._completed(found, resource, definition)
         if definition is not None and definition.shows_namespace and not self._is_namespace and self.attributes.namespace:
             return {**found, "namespaceObject": namespace_value(await self._its_namespace())}
         return found
+
+    def _completed(self, values: dict[str, Any], resource: ServedResource, definition: Definition | None) -> dict[str, Any]:
+        """Values with what a policy may use besides the objects."""
+        if "request" not in values and (definition is None or definition.shows_request):
+            attributes = self.attributes
+            kind = own_kind(attributes) if resource.key == attributes.resource.key else resource.group_version_kind
+            values["request"] = request_value(attributes, kind, resource.key)
+        if "authorizer" not in values and (definition is None or definition.shows_authorizer):
+            values |= self.permissions.values()
+        return values
 
     async def replace(self, obj: dict[str, Any], resource: ServedResource, plugin: str) -> None:
         """Make an object that a mutation has made the object of the write.
@@ -195,10 +242,13 @@ class Write:
         attributes.obj.update(own)
         self._values.clear()
 
-    def _request(self, resource: ServedResource) -> dict[str, Any]:
-        attributes = self.attributes
-        kind = own_kind(attributes) if resource.key == attributes.resource.key else resource.group_version_kind
-        return request_value(attributes, kind, resource.key)
+    def evaluated_at_once(self, evaluate: Callable[[Allowance | None], T]) -> T | None:
+        """`evaluated` of what asks for no permissions, where no thread is needed; None otherwise."""
+        try:
+            with searches(long=False):
+                return evaluate(self._allowance)
+        except TooLargeError:
+            return None
 
     async def evaluated(self, evaluate: Callable[[Allowance | None], T]) -> T:
         """The result of a pure evaluation, which may ask for permissions. A large one runs in a thread."""
@@ -237,6 +287,13 @@ class PolicyEngine:
         """Have a function called when an answer of `has_none` may have become another one."""
         self._hooks.follow(changed)
 
+    def hooks_at_once(self, attributes: Attributes) -> Sequence[Hook] | None:
+        """`hooks`, where nothing has to be read for them, and they were asked for before; None otherwise."""
+        if attributes.creates_cluster:
+            return ()
+        found = self._hooks.known(attributes.cluster)
+        return None if found is None else found.known(attributes.resource.group_resource)
+
     async def hooks(self, attributes: Attributes) -> Sequence[Hook]:
         """The policies that may be about a write.
 
@@ -246,12 +303,10 @@ class PolicyEngine:
         if attributes.creates_cluster:
             return ()
         resource = attributes.resource
-        found = self._hooks.known(attributes.cluster)
-        if found is None:
-            try:
-                found = await self._hooks.get(attributes.cluster)
-            except StorageError as error:
-                raise translate(error) from error
+        try:
+            found = await self._hooks.get(attributes.cluster)
+        except StorageError as error:
+            raise translate(error) from error
         return found.of(resource.group_resource, self.objects.other_groups(resource)) if found else ()
 
     def begin(self, attributes: Attributes) -> Write:

@@ -45,6 +45,10 @@ class Evaluated(NamedTuple):
     error: str = ""
 
 
+TRUE: Final = Evaluated(True)
+"""What most expressions evaluate to."""
+
+
 class Evaluation:
     """One pass over expressions of a policy with a budget. The variables of the policy are computed once in a pass."""
 
@@ -59,7 +63,7 @@ class Evaluation:
             budget: units that all expressions may cost together.
             allowance: for passes on the event loop.
         """
-        self._values = {**values, "variables": _Variables(variables, self)}
+        self._values = {**values, "variables": _Variables(variables, self) if variables else _NO_VARIABLES}
         self.left = budget
         self._allowance = allowance
 
@@ -74,9 +78,10 @@ class Evaluation:
         if expression.program is None:
             return Evaluated(error=f"compilation error: {expression.error}")
         try:
-            return Evaluated(self.value_of(expression))
+            value = self.value_of(expression)
         except (EvaluationError, CostExceededError) as error:
             return Evaluated(error=f"expression '{expression.text}' resulted in error: {error}")
+        return TRUE if value is True else Evaluated(value)
 
     def value_of(self, expression: Expression) -> Any:
         """The value of an expression that has a program.
@@ -89,13 +94,12 @@ class Evaluation:
         """
         program, allowance = expression.program, self._allowance
         assert program is not None
-        granted = min(CALL_LIMIT, self.left + 1)
-        if allowance is not None:
-            granted = min(granted, allowance.left)
+        granted = CALL_LIMIT if self.left >= CALL_LIMIT else self.left + 1
+        if allowance is not None and allowance.left < granted:
+            granted = allowance.left
         budget = Budget(granted)
-        values = self._values
         try:
-            return program.evaluate(budget, *[values.get(name) for name in program.variables])
+            return program.evaluate(budget, *map(self._values.get, program.variables))
         except CostExceededError:
             if allowance is not None:
                 raise TooLargeError from None
@@ -140,3 +144,6 @@ class _Variables(dict[str, Any]):
         except (EvaluationError, CostExceededError) as error:
             msg = f'composited variable "{name}" fails to evaluate: {error}'
             raise EvaluationError(msg) from error
+
+
+_NO_VARIABLES: Final[Mapping[str, Any]] = {}

@@ -97,7 +97,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         failures: list[_Failure] = []
         invocations: list[_Invocation] = []
         for hook in hooks:
-            async for bound in write.bound(hook):
+            for bound in await write.bound(hook):
                 if bound.error or bound.binding is None:
                     what = "policy" if bound.binding is None else "binding"
                     failures.append(_Failure(hook.definition, bound.binding, f"failed to configure {what}: {bound.error}"))

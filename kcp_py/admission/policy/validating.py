@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kcp_py.admission.policy.evaluation import Allowance, Evaluated, Evaluation, OutOfBudgetError
+from kcp_py.admission.policy.evaluation import TRUE, Allowance, Evaluated, Evaluation, OutOfBudgetError
 from kcp_py.apis.admissionregistration.environment import Declared
 from kcp_py.apis.admissionregistration.expressions import ANNOTATION, CONDITION, MESSAGE, Composition, Expression, named, prepare
-from kcp_py.cel.limits import MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET
+from kcp_py.cel.limits import CALL_LIMIT, MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 INVALID: Final = "Invalid"
@@ -44,7 +44,11 @@ class Verdict(NamedTuple):
     """What a policy says about a request with one parameter."""
 
     decisions: Sequence[Decision] = ()
+    """May be empty where all validations are true."""
     annotations: Sequence[Annotation] = ()
+
+
+_NOTHING_TO_SAY: Final = Verdict()
 
 
 class _Validation(NamedTuple):
@@ -105,6 +109,10 @@ class ValidatingPolicy:
             )
             for one in spec.get("validations") or ()
         )
+        with_messages = [one for one in self._validations if one.message_expression is not None]
+        # Validations that are true fail nevertheless where the budget does not suffice for messages.
+        self._cost_of_messages = CALL_LIMIT * (len(with_messages) + len(self._variables)) if with_messages else 0
+        """The most that all messages can cost."""
         self._annotations = tuple(
             (one["key"], composition.compile(one["valueExpression"], declared, ANNOTATION)) for one in spec.get("auditAnnotations") or ()
         )
@@ -129,15 +137,17 @@ class ValidatingPolicy:
         if problem:
             return self._failed(problem)
         if not matches:
-            return Verdict()
+            return _NOTHING_TO_SAY
         evaluation = Evaluation(values, self._variables, OBJECT_BUDGET, allowance=allowance)
         try:
             results = [evaluation.evaluate(one.expression) for one in self._validations]
         except OutOfBudgetError as error:
             return self._failed(str(error))
-        decisions = self._decisions(results, values, evaluation.left, allowance)
+        decisions: Sequence[Decision] = ()
+        if evaluation.left < self._cost_of_messages or [one for one in results if one is not TRUE]:
+            decisions = self._decisions(results, values, evaluation.left, allowance)
         if not self._annotations:
-            return Verdict(decisions)
+            return Verdict(decisions) if decisions else _NOTHING_TO_SAY
         annotating = Evaluation({**values, **_NO_AUTHORIZER}, self._variables, OBJECT_BUDGET, allowance=allowance)
         try:
             annotations = [(key, annotating.evaluate(expression)) for key, expression in self._annotations]
@@ -151,15 +161,14 @@ class ValidatingPolicy:
     def _decisions(
         self, results: Sequence[Evaluated], values: Mapping[str, Any], budget: int, allowance: Allowance | None
     ) -> Sequence[Decision]:
+        """What validations decide, with the messages of those that fail."""
         messages: list[Evaluated | None] = []
         problem = ""
-        # Messages are for failures alone, which are rare.
-        if [result for result in results if result.value is not True]:
-            telling = Evaluation({**values, **_NO_AUTHORIZER}, self._variables, budget, allowance=allowance)
-            try:
-                messages.extend(one.message_expression and telling.evaluate(one.message_expression) for one in self._validations)
-            except OutOfBudgetError as error:
-                problem = f"failed messageExpression: {error}"
+        telling = Evaluation({**values, **_NO_AUTHORIZER}, self._variables, budget, allowance=allowance)
+        try:
+            messages.extend(one.message_expression and telling.evaluate(one.message_expression) for one in self._validations)
+        except OutOfBudgetError as error:
+            problem = f"failed messageExpression: {error}"
         return [
             self._decision(index, result, messages[index] if len(messages) > index else None, problem)
             for index, result in enumerate(results)

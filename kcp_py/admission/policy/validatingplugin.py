@@ -114,22 +114,49 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
         Raises:
             StatusError: 422 or the code of the reason that a validation gives; the store cannot be read.
         """
-        hooks = await self._engine.hooks(attributes)
+        hooks = self._engine.hooks_at_once(attributes)
+        if hooks is None:
+            hooks = await self._engine.hooks(attributes)
         if not hooks:
             return
         write = self._engine.begin(attributes)
         outcome = _Outcome()
         for hook in hooks:
-            await self._judge(hook, write, outcome)
+            if not self._judge_at_once(hook, write, outcome):
+                await self._judge(hook, write, outcome)
         if outcome.failures:
             attributes.audit_annotations[_FAILURES_KEY] = go_json(outcome.failures[:_MOST_FAILURES])
         if outcome.denials:
             raise _refusal(attributes, outcome.denials[0])
 
+    def _judge_at_once(self, hook: Hook, write: Write, outcome: _Outcome) -> bool:
+        """Ask a policy, where nothing has to be read for it and it takes no thread. Returns whether it was asked.
+
+        This takes a fraction of the time of `_judge`, and serves most policies.
+        """
+        bounds = write.bound_at_once(hook)
+        if not bounds:
+            return bounds is not None
+        definition = hook.definition
+        policy, values = self._compiled.known(definition), write.values_at_once(bounds[0].resource, definition)
+        if policy is None or values is None:
+            return False
+        # A policy without parameters says the same with each of its bindings.
+        verdict = write.evaluated_at_once(lambda allowance: policy.validate(values, allowance=allowance))
+        if verdict is None:
+            return False
+        if verdict.decisions or verdict.annotations:
+            annotations: dict[str, list[str]] = {}
+            for bound in bounds:
+                assert bound.binding is not None
+                outcome.add(hook, bound.binding, verdict, warnings=write.attributes.warnings, annotations=annotations)
+            _annotate(write.attributes, definition, annotations)
+        return True
+
     async def _judge(self, hook: Hook, write: Write, outcome: _Outcome) -> None:
         definition, attributes = hook.definition, write.attributes
         annotations: dict[str, list[str]] = {}
-        async for bound in write.bound(hook):
+        for bound in await write.bound(hook):
             if bound.error:
                 outcome.misconfigured(definition, bound.binding, bound.error)
                 continue
@@ -137,8 +164,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
             values = await write.values(bound.resource, definition) if bound.params else {}
             for verdict in await self._verdicts(definition, write, values, bound.params):
                 outcome.add(hook, bound.binding, verdict, warnings=attributes.warnings, annotations=annotations)
-        for key, found in annotations.items():
-            attributes.audit_annotations[f"{definition.name}/{key}"] = ", ".join(found)
+        _annotate(attributes, definition, annotations)
 
     async def _verdicts(
         self, definition: Definition, write: Write, values: Mapping[str, Any], params: Sequence[dict[str, Any] | None]
@@ -156,6 +182,12 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
 
             verdicts.append(await write.evaluated(evaluate))
         return verdicts
+
+
+def _annotate(attributes: Attributes, definition: Definition, annotations: Mapping[str, Sequence[str]]) -> None:
+    """Keep the audit annotations of a policy: key -> values."""
+    for key, found in annotations.items():
+        attributes.audit_annotations[f"{definition.name}/{key}"] = ", ".join(found)
 
 
 def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:

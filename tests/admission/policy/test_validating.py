@@ -79,6 +79,15 @@ def test_budget_of_a_policy() -> None:
     assert verdict(validations=validations, failurePolicy="Ignore").decisions[0].allowed
 
 
+def test_budget_of_messages() -> None:
+    """Messages are paid from what validations leave, and also those of validations that are true: without it all fail."""
+    validations = [{"expression": "true", "messageExpression": f"{EXPENSIVE} ? 'a' : 'b'"}] * 30
+    text = f"failed messageExpression: {OUT_OF_BUDGET}"
+    assert {(one.allowed, one.message) for one in verdict(validations=validations).decisions} == {(False, text)}
+    assert {(one.allowed, one.message) for one in verdict(validations=validations, failurePolicy="Ignore").decisions} == {(True, text)}
+    assert all(one.allowed for one in verdict(validations=validations[:5]).decisions)
+
+
 def test_audit_annotations() -> None:
     """Texts become annotations, null and blanks do not, and an error denies unless it is ignored."""
     annotations = [
@@ -93,5 +102,5 @@ def test_params() -> None:
     """`params` exists for policies with a kind of parameters, and is null for bindings without one."""
     policy = ValidatingPolicy({"paramKind": {}, "validations": [{"expression": "params == null || params.data.max == '3'"}]})
     given: list[Any] = [None, {"data": {"max": "3"}}, {"data": {}}]
-    found = [policy.validate({**REQUEST, "params": params}).decisions[0].allowed for params in given]
+    found = [all(one.allowed for one in policy.validate({**REQUEST, "params": params}).decisions) for params in given]
     assert found == [True, True, False]
