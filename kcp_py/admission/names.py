@@ -90,13 +90,12 @@ _NODES: Final = "there are no nodes"
 ABSENT: Final[Mapping[str, str]] = {
     "AlwaysAdmit": "it has no effect in kube-apiserver either",
     "AlwaysDeny": "it would refuse the writes that the server itself needs",
-    "ClusterTrustBundleAttest": "ClusterTrustBundles are not served",
     "ImagePolicyWebhook": "images are run by nodes, and " + _NODES,
     "NamespaceAutoProvision": "it conflicts with the rule that nothing outlives its namespace",
     "NamespaceExists": "NamespaceLifecycle does the same and more",
     "NodeDeclaredFeatureValidator": "kubelets declare the features of nodes, and there are no kubelets",
     "NodeRestriction": "it restricts the kubelets of nodes, and " + _NODES,
-    "PodGroupProtection": "PodGroups are not served",
+    "PodGroupProtection": "it has no effect in kube-apiserver either, where the feature of PodGroups is off by default",
 }
 """Plugins of kube-apiserver that this server does not have, each with the reason. Disabling one is allowed, as it is off."""
 

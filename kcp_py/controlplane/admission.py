@@ -67,7 +67,7 @@ from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.rbac.escalation import EscalationCheck
 from kcp_py.authz.rbac.indexes import RBACIndexes
-from kcp_py.authz.signers import CertificateApproval, CertificateSigning
+from kcp_py.authz.signers import CertificateApproval, CertificateSigning, ClusterTrustBundleAttest
 from kcp_py.controllers.names import PROTECTED_BY, is_enabled
 from kcp_py.egress import Caller
 from kcp_py.options import Options
@@ -152,6 +152,7 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "CertificateSigning": lambda: CertificateSigning(authorizer),
         "CertificateSubjectRestriction": CertificateSubjectRestriction,
         "ClusterAccessGrantEscalation": ClusterAccessGrantEscalation,
+        "ClusterTrustBundleAttest": lambda: ClusterTrustBundleAttest(authorizer),
         "DefaultIngressClass": lambda: DefaultIngressClass(parts.objects(INGRESS_CLASSES, parse_ingress_class)),
         "DefaultStorageClass": lambda: DefaultStorageClass(parts.objects(STORAGE_CLASSES, parse_storage_class)),
         "DefaultTolerationSeconds": lambda: DefaultTolerationSeconds(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from tests.apis.certificates.making import condition, signing_request
+from kcp_py.apis.upstream.crds import crds_named
+from tests.apis.certificates.making import condition, new_authority, signing_request
 from tests.authz.conftest import ALICE, BOB, RBAC, binding, let_in, role, rule
 from tests.server.handlers.conftest import Api
+from tests.server.handlers.widgets import install
 
 pytestmark = pytest.mark.anyio
 GROUP = "certificates.k8s.io"
@@ -97,3 +100,33 @@ async def test_permissions_of_another_cluster_do_not_count(api: Api):
     await let_in(api, "User:bob", cluster="team-b")
     approved = {**made, "status": {"conditions": [condition("Approved")]}}
     assert "user not permitted" not in (await api.fails(403, "PUT", f"{other}/one/approval", approved, token=BOB))["message"]
+
+
+BUNDLES = f"/clusters/team-a/apis/{GROUP}/v1/clustertrustbundles"
+
+
+@pytest.mark.parametrize(
+    ("names", "allowed"), [(SIGNER, True), ("example.com/*", True), ("example.com/other", False), ("example.com", False), ("*", False)]
+)
+async def test_attestation(api: Api, names, *, allowed):
+    """Who writes a bundle for a signer needs the verb `attest` on it, except for what garbage collection changes."""
+    for crd in crds_named(["clustertrustbundles.certificates.k8s.io"]):
+        await install(api, crd, "team-a")
+    await granted(api, rule("*", "clustertrustbundles", groups=GROUP), rule("attest", "signers", groups=GROUP, names=names))
+    pem = new_authority().certificate.public_bytes(Encoding.PEM).decode()
+    bundle = {"metadata": {"name": "example.com:signer:one"}, "spec": {"signerName": SIGNER, "trustBundle": pem}}
+    message = f'clustertrustbundles.{GROUP} "example.com:signer:one" is forbidden: user not permitted to attest for signerName "{SIGNER}"'
+    if not allowed:
+        assert (await api.fails(403, "POST", BUNDLES, bundle, token=BOB))["message"] == message
+        made = await api.ok("POST", BUNDLES, bundle)
+    else:
+        made = await api.ok("POST", BUNDLES, bundle, token=BOB)
+    collected = {**made, "metadata": {**made["metadata"], "finalizers": ["example.com/f"]}}
+    made = await api.ok("PUT", f"{BUNDLES}/example.com:signer:one", collected, token=BOB)
+    labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+    if allowed:
+        await api.ok("PUT", f"{BUNDLES}/example.com:signer:one", labelled, token=BOB)
+    else:
+        assert (await api.fails(403, "PUT", f"{BUNDLES}/example.com:signer:one", labelled, token=BOB))["message"] == message
+    free = {"metadata": {"name": "free"}, "spec": {"trustBundle": pem}}
+    await api.ok("POST", BUNDLES, free, token=BOB)

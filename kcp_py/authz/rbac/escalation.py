@@ -61,7 +61,7 @@ class EscalationCheck(AdmissionPlugin):
         """
         old = attributes.old
         obj = _returning(attributes) if attributes.operation == "DELETE" else attributes.obj
-        if obj is None or SYSTEM_MASTERS in attributes.user.groups or (old is not None and _is_for_the_collector(obj, old)):
+        if obj is None or SYSTEM_MASTERS in attributes.user.groups or (old is not None and is_for_the_collector(obj, old)):
             return
         if attributes.resource.group_resource in _ROLES:
             await self._check_role(attributes, obj)
@@ -136,7 +136,7 @@ def _is_composed(role: Mapping[str, Any]) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _is_for_the_collector(obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+def is_for_the_collector(obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Whether an update changes nothing but what garbage collection needs (`IsOnlyMutatingGCFields`)."""
     return _without(obj) == _without(old)
 
