@@ -10,13 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from e2e.binaries import UnavailableError, chosen_helm, helm_of
 from e2e.conftest import COMMAND_SECONDS, Kubectl, ServerProcess
 from e2e.goprograms import MODULES, built, folder_of
+from tests.ports import reserve_port
 
 KINDS: Final = "pods,services,deployments.apps,poddisruptionbudgets.policy"
 PATIENCE: Final = 90.0
@@ -36,15 +34,6 @@ CERT_MANAGER: Final = MODULES / "certmanager"
 CERT_MANAGER_MODULE: Final = "github.com/cert-manager/cert-manager"
 GATEKEEPER: Final = MODULES / "gatekeeper"
 GATEKEEPER_MODULE: Final = "github.com/open-policy-agent/gatekeeper/v3"
-
-
-def free_port() -> int:
-    """A port that no program gets that asks for any."""
-    while True:
-        port = random.randrange(10_000, 30_000)
-        with socket.socket() as listening, suppress(OSError):
-            listening.bind(("0.0.0.0", port))
-            return port
 
 
 class Program:
@@ -93,7 +82,7 @@ class Tenant:
         }
         self.kubeconfig.write_text(json.dumps(config))
         self.kubectl = Kubectl(kubectl_binary, self.kubeconfig, folder / "cache")
-        self.port = free_port()
+        self.port = reserve_port()
         self.program: Program | None = None
 
     def serve(self, namespace: str, service: str, *configurations: str) -> None:
@@ -203,7 +192,7 @@ def test_cert_manager(tenants: list[Tenant], tmp_path: Path) -> None:
                 str(program),
                 f"--kubeconfig={tenant.kubeconfig}",
                 f"--secure-port={tenant.port}",
-                f"--healthz-port={free_port()}",
+                f"--healthz-port={reserve_port()}",
                 "--metrics-listen-address=0",
                 "--dynamic-serving-ca-secret-namespace=cert-manager",
                 f"--dynamic-serving-ca-secret-name={name}-ca",
@@ -335,8 +324,8 @@ def test_gatekeeper(tenants: list[Tenant]) -> None:
                 "--host=127.0.0.1",
                 f"--port={tenant.port}",
                 f"--cert-dir={tenant.folder}",
-                f"--health-addr=127.0.0.1:{free_port()}",
-                f"--prometheus-port={free_port()}",
+                f"--health-addr=127.0.0.1:{reserve_port()}",
+                f"--prometheus-port={reserve_port()}",
                 "--debug-use-fake-pod",
                 *(f"--operation={operation}" for operation in ("webhook", "mutation-webhook", "mutation-controller", "generate")),
             ],

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from kcp_py._version import __version__
 from kcp_py.aio.budget import FairBudget
-from kcp_py.egress.endpoint import Answer, CallError, Endpoint, Service, ServiceResolver
+from kcp_py.egress.endpoint import ATTEMPT, Answer, Attempt, CallError, Endpoint, Service, ServiceResolver
 from kcp_py.egress.networks import Networks
 
 if TYPE_CHECKING:
@@ -133,13 +133,20 @@ class Caller:
             pool = await self._pool_of(endpoint, request.tenant)
         except ValueError:
             raise CallError("net/http: invalid URL") from None
+        attempt = Attempt()
+        ATTEMPT.set(attempt)
         try:
             try:
                 return await _exchange(pool.connections, url, request)
             except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
-                # The endpoint may have closed a persistent connection during the request. Go's transport retries in this case, too.
+                # The endpoint may have closed a persistent connection while it was idle. Go's transport retries in this case, too.
+                # A request on a new connection may have been carried out.
+                if attempt.connected:
+                    raise
                 return await _exchange(pool.connections, url, request)
-        except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
+        except httpcore.RemoteProtocolError as error:
+            raise CallError(_protocol_failure(str(error))) from None
+        except (httpcore.ReadError, httpcore.WriteError):
             raise CallError("EOF") from None
         except httpcore.ConnectError as error:
             from kcp_py.egress.connecting import tls_failure  # noqa: PLC0415 - as above
@@ -248,6 +255,15 @@ _HEADERS: Final = (
     (b"Accept", b"application/json, */*"),
     (b"User-Agent", f"kcp-py/{__version__}".encode()),
 )
+
+
+def _protocol_failure(text: str) -> str:
+    """The message of Go for what h11 reports about a response."""
+    if "without sending a response" in text:
+        return "EOF"
+    if "incomplete" in text or "complete message body" in text:
+        return "unexpected EOF"
+    return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
 
 
 async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, request: _Request) -> Answer:

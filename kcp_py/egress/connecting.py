@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpcore
 
 from kcp_py.aio.budget import BudgetExceededError, FairBudget
-from kcp_py.egress.endpoint import CallError, Service, ServiceResolver
+from kcp_py.egress.endpoint import ATTEMPT, CallError, Service, ServiceResolver
 from kcp_py.egress.networks import Networks
 
 _RESOLVING_THREADS: Final = 128
@@ -138,6 +138,8 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             CallError: no address accepts it, or none may be called.
         """
         del local_address
+        if (attempt := ATTEMPT.get()) is not None:
+            attempt.connected = True
         if self._service is not None:
             addresses, port = await self._connector.service(self._service)
             host = addresses[0]

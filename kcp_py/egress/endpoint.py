@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 
 class CallError(Exception):
@@ -40,3 +42,15 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A request on its way."""
+
+    connected: bool = False
+    """Whether a connection was opened for it."""
+
+
+ATTEMPT: Final[ContextVar[Attempt | None]] = ContextVar("attempt", default=None)
+"""The request of the current task, which the library for connections does not tell."""

@@ -49,14 +49,16 @@ class Reinvocation:
     Attributes:
         again: whether this is the second time.
         needed: set by plugins that changed the object after others had seen it.
+        size: bytes of the object where a plugin may have made it much larger than the request, else 0.
         state: what plugins keep from the first time for the second one, by their names.
     """
 
-    __slots__ = ("again", "needed", "state")
+    __slots__ = ("again", "needed", "size", "state")
 
     def __init__(self) -> None:
         self.again = False
         self.needed = False
+        self.size = 0
         self.state: dict[str, object] = {}
 
 

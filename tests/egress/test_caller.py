@@ -76,6 +76,19 @@ async def test_a_connection_that_was_closed_is_opened_again(certificate: Certifi
         assert (await caller.post(endpoint(server), b"{}", max_bytes=LARGE)).body == b"1"
         assert (await caller.post(endpoint(server), b"{}", max_bytes=LARGE)).body == b"2"
         assert (await problem(caller, endpoint(server))).endswith(": EOF")
+        assert not replies
+
+
+async def test_a_request_is_not_repeated_on_a_new_connection(certificate: Certificate) -> None:
+    """The server may have carried it out before it hung up."""
+
+    async def respond(request: Request) -> bytes:
+        del request
+        return b""
+
+    async with HttpsServer(certificate, respond) as server, calling() as caller:
+        assert (await problem(caller, endpoint(server))).endswith(": EOF")
+        assert len(server.requests) == 1
 
 
 async def test_a_redirect_is_an_answer(certificate: Certificate) -> None:

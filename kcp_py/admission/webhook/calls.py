@@ -94,7 +94,9 @@ class WebhookCalls:
             else:
                 body = encode_review(version, uid, request)
             response = await self._caller.post(webhook.endpoint, body, max_bytes=_MOST_BYTES, timeout=webhook.timeout, tenant=cluster)
-            return read_answer(decode_answer(response.status, response.body), version, uid, mutating=mutating)
+            if len(response.body) > Inline.PARSE["json"]:
+                return await offload(_read, response.status, response.body, version, uid, mutating=mutating)
+            return _read(response.status, response.body, version, uid, mutating=mutating)
         except CallError as error:
             text = str(error)
             if (at := text.find(_NO_BUNDLE)) >= 0:
@@ -104,3 +106,7 @@ class WebhookCalls:
             raise CallFailedError(webhook.name, f"failed to call webhook: {error}") from None
         except AnswerError as error:
             raise CallFailedError(webhook.name, str(error)) from None
+
+
+def _read(status: int, body: bytes, version: str, uid: str, *, mutating: bool) -> Answer:
+    return read_answer(decode_answer(status, body), version, uid, mutating=mutating)

@@ -14,6 +14,7 @@ from kcp_py.admission.reinvocation import Rounds
 from kcp_py.admission.webhook.calls import CallFailedError
 from kcp_py.admission.webhook.dispatch import Invocation, WebhookDispatch, received_form
 from kcp_py.admission.webhook.review import Answer, refusal_of
+from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import DecodingError, StatusError
@@ -27,6 +28,8 @@ from kcp_py.registry.admission import OPERATIONS, AdmissionPlugin, Attributes, O
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.scale import apply_scale
 
+_LARGEST_OBJECT: Final = 3 * 1024 * 1024
+"""Bytes that webhooks may make of an object, as many as a client may send."""
 _FILLED_LATER: Final = ("creationTimestamp", "generation", "uid")
 _PREFIX: Final = "mutation.webhook.admission.k8s.io/"
 
@@ -92,8 +95,7 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
                 request["object"]["metadata"].pop(field, None)
         changed = False
         try:
-            async with dispatch.calls.waiting(attributes.cluster):
-                answer = await dispatch.ask(invocation, attributes, request, mutating=True)
+            answer = await self._answer(invocation, attributes, request)
             if not answer.allowed:
                 raise refusal_of(webhook.name, answer.result)
             changed = await self._apply(answer, invocation, attributes, request["object"])
@@ -106,48 +108,64 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
             attributes.audit_annotations[f"{_PREFIX}{place}"] = go_json(note)
         return changed
 
+    async def _answer(self, invocation: Invocation, attributes: Attributes, request: dict[str, Any]) -> Answer:
+        """See `ask`. The write goes on after a failure that is ignored, so it takes its slots again then, too."""
+        failure: CallFailedError | None = None
+        async with self._dispatch.calls.waiting(attributes.cluster):
+            try:
+                return await self._dispatch.ask(invocation, attributes, request, mutating=True)
+            except CallFailedError as error:
+                failure = error
+        raise failure
+
     async def _apply(self, answer: Answer, invocation: Invocation, attributes: Attributes, sent: dict[str, Any] | None) -> bool:
         """Apply the patch of an answer to the object that was sent.
 
         Raises:
             CallFailedError: the patch cannot be read.
-            StatusError: 500, it cannot be applied, or makes something else of the object.
+            StatusError: 500, it cannot be applied, or makes something else of the object; 413, it makes the object too large.
         """
-        operations = _operations(answer, invocation)
-        if not operations:
+        if not answer.patch:
             return False
         name = invocation.webhook.name
+        large = max(len(answer.patch), attributes.request.size, attributes.reinvocation.size) > Inline.TRANSFORM
+        operations = await offload(_operations, answer.patch, name) if large else _operations(answer.patch, name)
+        if not operations:
+            return False
         if sent is None or attributes.obj is None:
             text = f"admission webhook {go_quote(name)} attempted to modify the object, which is not supported for this operation"
             raise errors.internal(text)
         if answer.patch_type != "JSONPatch":
             raise CallFailedError(name, f"unsupported patch type {go_quote(answer.patch_type)}")
-        try:
-            patched = json_patch.apply(sent, operations)
-        except StatusError as error:
-            raise errors.internal(error.message.removeprefix("the server rejected our request due to an error in our request: ")) from None
-        if identical(patched, sent):
+        if large or json_patch.is_heavy(operations):
+            patched, size = await offload(_patched, sent, operations)
+        else:
+            patched, size = _patched(sent, operations)
+        if not size:
             return False
+        if size > _LARGEST_OBJECT:
+            raise errors.too_large(_LARGEST_OBJECT)
+        attributes.reinvocation.size = size
         await self._take(patched, invocation, attributes)
         return True
 
     async def _take(self, patched: Any, invocation: Invocation, attributes: Attributes) -> None:
         """Make an object that a webhook changed the object of the write, in place, in the form of its kind."""
-        own, obj = attributes.resource, attributes.obj
+        own, obj, webhook = attributes.resource, attributes.obj, invocation.webhook.name
         assert obj is not None
         if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
-            raise errors.internal(f"admission webhook {go_quote(invocation.webhook.name)} made something else of the object")
-        patched = orjson.loads(orjson.dumps(patched))  # it shares parts with the object that was sent
+            raise errors.internal(f"admission webhook {go_quote(webhook)} made something else of the object")
         if (paths := attributes.request.target.scale) is not None:
             patched["metadata"].pop("resourceVersion", None)
             apply_scale(patched, obj, paths)
             return
         received_form(patched)
+        large = attributes.reinvocation.size > Inline.TRANSFORM
         if invocation.resource.key != own.key:
-            _conform(invocation.resource, patched, invocation.webhook.name)
+            await _conform(invocation.resource, patched, webhook, large=large)
             patched = dict(await self._dispatch.objects.converted(patched, invocation.resource, own) or {})
         if obj.get("kind") == own.kind:
-            _conform(own, patched, invocation.webhook.name)
+            await _conform(own, patched, webhook, large=large)
         for field in _FILLED_LATER:
             if field in obj["metadata"]:
                 patched["metadata"][field] = obj["metadata"][field]
@@ -155,24 +173,41 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         obj.update(patched)
 
 
-def _conform(resource: ServedResource, obj: dict[str, Any], webhook: str) -> None:
+def _patched(sent: dict[str, Any], operations: Any) -> tuple[Any, int]:
+    """What a patch makes of an object, which shares nothing with it, and its size in bytes; 0 where the patch changes nothing.
+
+    Raises:
+        StatusError: 500, an operation cannot be applied.
+    """
+    try:
+        patched = json_patch.apply(sent, operations)
+    except StatusError as error:
+        raise errors.internal(error.message.removeprefix("the server rejected our request due to an error in our request: ")) from None
+    if identical(patched, sent):
+        return None, 0
+    encoded = orjson.dumps(patched)
+    return orjson.loads(encoded), len(encoded)
+
+
+async def _conform(resource: ServedResource, obj: dict[str, Any], webhook: str, *, large: bool) -> None:
     """See `conform`. What a client would get as 400 is 500 here, as the fault is the webhook's."""
     try:
-        conform(resource, obj, f"webhook {webhook}")
+        if large:
+            await offload(conform, resource, obj, f"webhook {webhook}")
+        else:
+            conform(resource, obj, f"webhook {webhook}")
     except DecodingError as error:
         raise errors.internal(error.problem) from None
 
 
-def _operations(answer: Answer, invocation: Invocation) -> Any:
-    """The operations of a patch; nothing where there are none.
+def _operations(patch: bytes, webhook: str) -> Any:
+    """The operations of a patch.
 
     Raises:
         CallFailedError: they are not JSON, or not a list.
     """
-    if not answer.patch:
-        return None
     try:
-        operations = decode_json(answer.patch)
+        operations = decode_json(patch)
     except ValueError as error:
         reason = str(error)
     else:
@@ -180,4 +215,4 @@ def _operations(answer: Answer, invocation: Invocation) -> Any:
             return operations
         kind = "object" if isinstance(operations, dict) else type(operations).__name__
         reason = f"json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
-    raise CallFailedError(invocation.webhook.name, f"received undecodable patch in webhook response: {reason}")
+    raise CallFailedError(webhook, f"received undecodable patch in webhook response: {reason}")

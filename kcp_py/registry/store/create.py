@@ -121,6 +121,7 @@ async def _create_named(access: Access, request: WriteRequest, obj: dict[str, An
     steps = access.admission.steps("CREATE", cluster_state.name, resource.group_resource, dry_run=dry_run)
     if steps.mutating:
         await mutate(steps, attributes)
+        size = max(size, attributes.reinvocation.size)
     resource.strategy.follow_admission(obj)
     if access.assignments is not None and access.assignments.follows(resource.keys):
         await access.assignments.assign(cluster_state.name, obj, None)

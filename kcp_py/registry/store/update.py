@@ -117,6 +117,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted, revision=item.mod_revision)
     if steps.mutating:
         await mutate(steps, attributes)
+        size = max(size, attributes.reinvocation.size + len(item.value))
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
         if size > Inline.TRANSFORM:
             new = await offload(view.prepared, new, old, resource)
