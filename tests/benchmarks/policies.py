@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -80,6 +81,52 @@ def _maps(target: Target, cluster: str, first: int) -> Iterator[tuple[bytes, byt
         yield target.head("POST", f"/clusters/{cluster}/api/v1/namespaces/default/configmaps", len(body)), body
 
 
+async def rules_row(directory: Path) -> AsyncIterator[Row]:
+    """10,000 clusters with a policy of their own, its binding and a quota, and a write to each that both concern.
+
+    The clusters exist before. The first ones fill the bounded caches.
+    """
+    first, count = 2_000, 10_000
+    with kcp(directory / "rules") as ours:
+        target = ours.target
+
+        async def create(numbers: range, path: str, body: Callable[[int], bytes]) -> None:
+            bodies = ((number, body(number)) for number in numbers)
+            heads = ((target.head("POST", f"/clusters/c{number}{path}", len(text)), text) for number, text in bodies)
+            await run(target, heads, connections=_CONNECTIONS, expect=b" 201 ")
+
+        async def fill(numbers: range) -> None:
+            matching = [rule("configmaps", operations=("CREATE",))]
+            policies = f"/apis/{GROUP}/v1/validatingadmissionpolic"
+            bound = orjson.dumps(binding("p", "p"))
+            await create(
+                numbers, f"{policies}ies", lambda number: orjson.dumps(policy("p", f"object.metadata.name != '{number}'", rules=matching))
+            )
+            await create(numbers, f"{policies}ybindings", lambda _: bound)
+            await create(numbers, "/api/v1/namespaces/default/resourcequotas", lambda _: _QUOTA)
+            await create(numbers, "/api/v1/namespaces/default/configmaps", lambda _: b'{"metadata":{"name":"m"}}')
+            assert b" 422 " in (await _again(target, numbers[-1]))[:16]
+
+        cluster = b'{"apiVersion":"core.kcp.io/v1alpha1","kind":"LogicalCluster","metadata":{"name":"cluster"}}'
+        await create(range(first + count), "/apis/core.kcp.io/v1alpha1/logicalclusters", lambda _: cluster)
+        cold = ours.resident
+        await fill(range(first))
+        await asyncio.sleep(2)
+        before = ours.resident
+        await fill(range(first, first + count))
+        await asyncio.sleep(2)
+        each = (ours.resident - before) / count
+    bounded = f"and {(before - cold) / 1e6:.0f} MB for the first {first} with every bounded cache"
+    yield Row("10,000 clusters with a policy and a quota each, memory each", f"{each / 1e3:.2f} KB", "", "", "<= 5 KB", bounded)
+
+
+async def _again(target: Target, number: int) -> bytes:
+    """The answer to a write that the policy of a cluster refuses."""
+    return await target.one(
+        "POST", f"/clusters/c{number}/api/v1/namespaces/default/configmaps", orjson.dumps({"metadata": {"name": f"{number}"}})
+    )
+
+
 async def _memory() -> Row:
     """The memory of the policies of 10,000 clusters, each with one of its own and its binding, after a use in each."""
     clusters = [Name(f"c{number}") for number in range(10_000)]
@@ -111,4 +158,4 @@ def _objects(registry: Registry, resource: GroupResource, parse: Parse[Any]) -> 
     )
 
 
-POLICY_ROWS: Final[dict[str, Callable[[Path], AsyncIterator[Row]]]] = {"policies": policy_row}
+POLICY_ROWS: Final[dict[str, Callable[[Path], AsyncIterator[Row]]]] = {"policies": policy_row, "rules": rules_row}
