@@ -16,7 +16,7 @@ from kcp_py.golang.quoting import go_quote
 from kcp_py.options import OptionsError
 
 FLAG: Final = "--admission-control-config-file"
-CONFIGURABLE: Final = frozenset({"EventRateLimit", "PodNodeSelector", "PodSecurity", "PodTolerationRestriction"})
+CONFIGURABLE: Final = frozenset({"EventRateLimit", "PodNodeSelector", "PodSecurity", "PodTolerationRestriction", "ResourceQuota"})
 """The plugins that read a configuration. One of another plugin would have no effect, and is refused."""
 
 _GROUP: Final = "apiserver.config.k8s.io"

@@ -1,7 +1,8 @@
 """`ResourceQuota`: nothing is written beyond what the quotas of a namespace or of a cluster allow.
 
 Source: k8s.io/apiserver `pkg/admission/plugin/resourcequota`. Upstream charges a quota before the write, and finds out later what became of
-it. Here the transaction of the write charges the quota (`registry.quota`), so this plugin has to judge dry runs alone.
+it. Here the transaction of the write charges the quota (`registry.quota`), so this plugin has to judge dry runs alone. With a configuration
+it does more (`limitedresources`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ class ResourceQuota(AdmissionPlugin):
         """
         if not attributes.dry_run or attributes.obj is None or attributes.subresource == "status":
             return
-        resource = attributes.resource
-        namespace = attributes.namespace if resource.namespaced else ""
-        change = Change(resource.group_resource, namespace, attributes.name, attributes.old, attributes.obj)
-        await self._ledger.check(attributes.cluster, resource.keys, change)
+        await self._ledger.check(attributes.cluster, attributes.resource.keys, change_of(attributes))
+
+
+def change_of(attributes: Attributes) -> Change:
+    """A create or update as quotas see it."""
+    resource = attributes.resource
+    namespace = attributes.namespace if resource.namespaced else ""
+    return Change(resource.group_resource, namespace, attributes.name, attributes.old, attributes.obj)

@@ -177,7 +177,7 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
         "PodTopologyLabels": lambda: PodTopologyLabels(Nodes(parts.access.storage, parts.tables)),
         "Priority": lambda: Priority(parts.objects(PRIORITY_CLASSES, parse_priority_class)),
         "RBACEscalation": lambda: EscalationCheck(parts.rbac, authorizer),
-        "ResourceQuota": lambda: ResourceQuota(parts.quotas),
+        "ResourceQuota": lambda: _resource_quota(parts, configuration),
         "RuntimeClass": lambda: RuntimeClass(parts.objects(RUNTIME_CLASSES, parse_runtime_class)),
         "ServiceAccount": lambda: ServiceAccount(parts.find_account),
         "StorageObjectInUseProtection": lambda: _storage_protection(parts.options),
@@ -189,6 +189,16 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
 
 
 # Few servers have the following ones on.
+
+
+def _resource_quota(parts: AdmissionParts, configuration: AdmissionConfiguration) -> AdmissionPlugin:
+    document = configuration.of("ResourceQuota")
+    if document is None:
+        return ResourceQuota(parts.quotas)
+    from kcp_py.admission.limitedresources import LimitedResourceQuota, parse_limited_resources  # noqa: PLC0415
+
+    limited = parse_limited_resources(document)
+    return LimitedResourceQuota(parts.quotas, limited) if limited else ResourceQuota(parts.quotas)
 
 
 def _event_rate_limit(configuration: AdmissionConfiguration) -> AdmissionPlugin:

@@ -27,7 +27,7 @@ from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.clusterlimits import NO_LIMITS, Limits, Used, limits_of
 from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.quota.growth import growth_of
-from kcp_py.registry.quota.quotas import Change
+from kcp_py.registry.quota.quotas import Change, Quota
 from kcp_py.registry.quota.usage import IGNORED
 from kcp_py.registry.quota.views import UNCOUNTED, Commit, Views, read_used
 from kcp_py.registry.quota.writes import Batch, View, Write, changes_of, rebased
@@ -209,6 +209,18 @@ class QuotaLedger:
         compares = (*compares, Compare(key, mod_revision=item.mod_revision if item is not None else 0))
         self._known.add(cluster)
         return await self._enqueue(cluster, Write(keys.prefix, compares, operations, alone=True))
+
+    async def quotas(self, cluster: Name, namespace: str) -> Sequence[Quota]:
+        """The quotas that concern objects of a namespace, as they are stored.
+
+        Raises:
+            StorageError: the store could not be read.
+        """
+        if not self._quotas or not (self._shared or cluster in self._known):
+            return ()
+        view = None if self._shared else self._views.cached(cluster)
+        view = view or await self._views.load(cluster)
+        return [quota for quota in view.quotas.values() if quota.concerns(namespace)]
 
     async def check(self, cluster: Name, keys: ResourceKeys, change: Change) -> None:
         """Check a write that is not carried out by the quotas.
