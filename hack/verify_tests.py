@@ -37,8 +37,8 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/upstream/validation": [
         Row(
-            "autoscaling batch claims containers drivers endpoints environment fields mounts networking nodes persistentvolumes pods "
-            "podspec probes resources scheduling security selectors services storage volumes workloads",
+            "autoscaling batch claims containers drivers endpoints environment fields indexes mounts networking nodes "
+            "persistentvolumes pods podspec probes resources scheduling security selectors services storage volumes windows workloads",
             "server/handlers/test_answers_of_upstream_kinds",
             "their texts are compared with those of kube-apiserver, object by object",
         ),

@@ -133,8 +133,8 @@ def _fill_job(job: dict[str, Any], user: UserInfo) -> None:
         for name in names:
             if name not in labels or (generated and labels[name].startswith(generated)):
                 labels[name] = value
-    if not metadata.get("labels"):
-        metadata["labels"] = dict(labels)  # as every decoding of the stored job would have it
+    if not metadata.get("labels") or metadata["labels"] is labels:
+        metadata["labels"] = dict(labels)  # the defaults made them one map; every decoding of the stored job does
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(_CONTROLLER[-1], metadata["uid"])
 
 

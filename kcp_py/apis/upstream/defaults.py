@@ -16,13 +16,14 @@ Object = dict[str, Any]
 Defaulter = Callable[[Object], None]
 
 _MAX_INT32: Final = 2**31 - 1
+_MAX_NAME: Final = 255
 _MAX_IMAGE: Final = 520
 """A name of 255 characters, a tag of 128 and a digest."""
 _ALNUM: Final = "[a-zA-Z0-9]"
 _DOMAIN: Final = rf"(?:{_ALNUM}(?:[a-zA-Z0-9-]*{_ALNUM})?(?:\.{_ALNUM}(?:[a-zA-Z0-9-]*{_ALNUM})?)*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _COMPONENT: Final = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
-    rf"(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*(?::(?P<tag>\w[\w.-]{{0,127}}))?"
+    rf"(?P<name>(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?"
     r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
@@ -44,7 +45,7 @@ def _maps(obj: Object, name: str) -> Iterator[Object]:
 def _pull_policy(image: Any) -> str:
     """`Always` for images with the tag latest or without a tag; a malformed reference counts as one with another tag."""
     match = _IMAGE.fullmatch(image) if isinstance(image, str) and len(image) <= _MAX_IMAGE else None
-    latest = match is not None and (match["tag"] == "latest" or not (match["tag"] or match["digest"]))
+    latest = match is not None and len(match["name"]) <= _MAX_NAME and (match["tag"] == "latest" or not (match["tag"] or match["digest"]))
     return "Always" if latest else "IfNotPresent"
 
 
@@ -109,17 +110,19 @@ def _default_pod_template(obj: Object) -> None:
     _default_pod_spec(_map(obj, "template", "spec"))
 
 
-def _take_labels(obj: Object) -> Mapping[str, Any]:
-    """The labels of the template, which become the object's own where it has none."""
+def _take_labels(obj: Object) -> Object:
+    """The labels of the template, which become the object's own, and are one map with it, where it has none."""
     labels = _map(obj, "spec", "template", "metadata", "labels")
     if labels and not _map(obj, "metadata", "labels"):
-        obj["metadata"]["labels"] = dict(labels)
+        obj["metadata"]["labels"] = labels
     return labels
 
 
 def _default_replication_controller(obj: Object) -> None:
     _default_template(obj)
     labels = _take_labels(obj)
+    if labels:
+        obj["metadata"]["labels"] = dict(obj["metadata"]["labels"])
     spec = _map(obj, "spec")
     if labels and not spec.get("selector"):
         spec["selector"] = dict(labels)

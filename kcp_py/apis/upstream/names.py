@@ -39,7 +39,13 @@ def _address_problems(name: str) -> list[str]:
     return [] if name == canonical else [f"must be in canonical form ({go_quote(canonical)})"]
 
 
+def _declared_problems(name: str) -> list[str]:
+    """A DNS subdomain, in the words of the rules that are generated from the types (`format=k8s-long-name`)."""
+    return [problem.replace("253 characters", "253 bytes") for problem in names.dns_subdomain_problems(name)]
+
+
 NAME_RULES: Final[Mapping[tuple[str, str], NameRule]] = {
+    ("", "replicationcontrollers"): _declared_problems,
     ("", "services"): names.dns_label_problems,
     ("apiregistration.k8s.io", "apiservices"): names.path_segment_problems,
     ("apps", "statefulsets"): names.dns_label_problems,

@@ -19,7 +19,6 @@ _SELECTOR: Final = ("spec.selector",)
 
 IMMUTABLE: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("apps", "controllerrevisions"): ("data",),
-    ("apps", "daemonsets"): _SELECTOR,
     ("apps", "deployments"): _SELECTOR,
     ("apps", "replicasets"): _SELECTOR,
     ("apps", "statefulsets"): (*_SELECTOR, "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy"),

@@ -13,7 +13,8 @@ from kcp_py.apimachinery.fielderrors import NO_VALUE, duplicate, invalid, not_su
 from kcp_py.apimachinery.meta import names
 from kcp_py.apimachinery.meta.selectors import label_selector_of
 from kcp_py.apis.upstream.validation.cron import schedule_problem
-from kcp_py.apis.upstream.validation.fields import IMMUTABLE, Object, Problems, not_negative, one_of
+from kcp_py.apis.upstream.validation.fields import IMMUTABLE, Object, Problems, not_negative, one_of, qualified
+from kcp_py.apis.upstream.validation.indexes import success_policy
 from kcp_py.apis.upstream.validation.podspec import template_problems
 from kcp_py.apis.upstream.validation.selectors import selector
 from kcp_py.golang.quoting import go_quote
@@ -29,6 +30,7 @@ _MANY: Final = 100_000
 _MAX_OF_MANY: Final = 10_000
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
+_CONDITION_STATES: Final = ("False", "True", "Unknown")
 _POLICY_ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
@@ -105,12 +107,7 @@ def job_spec_problems(spec: Object, path: str) -> Problems:
             yield too_long(f"{path}.managedBy", 63)
     yield from _completion_mode(spec, path)
     yield from _failure_policy(spec, f"{path}.podFailurePolicy")
-    success = spec.get("successPolicy")
-    if success is not None:
-        if spec.get("completionMode") != "Indexed":
-            yield invalid(f"{path}.successPolicy", {"Rules": success.get("rules") or []}, "requires indexed completion mode")
-        elif not success.get("rules"):
-            yield required(f"{path}.successPolicy.rules", "at least one rules must be specified when the successPolicy is specified")
+    yield from success_policy(spec, f"{path}.successPolicy")
     if "podReplacementPolicy" in spec:
         policy, here = spec["podReplacementPolicy"], f"{path}.podReplacementPolicy"
         if "podFailurePolicy" in spec:
@@ -182,10 +179,20 @@ def _failure_policy(spec: Object, path: str) -> Problems:
             yield from _exit_codes(codes, f"{here}.onExitCodes", known)
         if len(conditions) > 20:
             yield too_many(f"{here}.onPodConditions", len(conditions), 20)
+        for position, condition in enumerate(conditions):
+            yield from _condition_pattern(condition, f"{here}.onPodConditions[{position}]")
         if codes is not None and conditions:
             yield invalid(here, NO_VALUE, "specifying both OnExitCodes and OnPodConditions is not supported")
         elif codes is None and not conditions:
             yield invalid(here, NO_VALUE, "specifying one of OnExitCodes and OnPodConditions is required")
+
+
+def _condition_pattern(condition: Object, path: str) -> Problems:
+    yield from qualified(condition.get("type", ""), f"{path}.type")
+    if not condition.get("status"):
+        yield required(f"{path}.status", f"valid values: {_quoted(_CONDITION_STATES)}")
+    else:
+        yield from one_of(condition["status"], f"{path}.status", _CONDITION_STATES, needed=False)
 
 
 def _exit_codes(codes: Object, path: str, known: set[str]) -> Problems:

@@ -42,6 +42,12 @@ _ISCSI_NAMES: Final[Mapping[str, re.Pattern[str]]] = {
     "eui": re.compile("eui.[A-Za-z0-9]{16}"),
     "naa": re.compile("naa.[A-Za-z0-9]{32}"),
 }
+SHOWN_SOURCES: Final = {"gcePersistentDisk": "persistentDisk"}
+"""Names that messages have for a source."""
+MAX_PORTAL: Final = 64
+LONG_PORTAL: Final = (
+    f"Total length of <volume name>:<iscsi.targetPortal> must be under {MAX_PORTAL} characters if iscsi.initiatorName is specified."
+)
 _ISCSI_FORMAT: Final = "must be valid format"
 _REGISTRY: Final = "must be a host:port pair or multiple pairs separated by commas"
 _MANAGED_DISK: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
@@ -126,9 +132,8 @@ def _iscsi(source: Object, path: str, volume: str | None) -> Problems:
     portal, target, initiator = source.get("targetPortal", ""), source.get("iqn", ""), source.get("initiatorName")
     if not portal:
         yield required(f"{path}.targetPortal")
-    if volume is not None and initiator is not None and names.byte_length(f"{volume}:{portal}") > 64:
-        detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
-        yield invalid(f"{path}.targetportal", portal, detail)
+    if volume is not None and initiator is not None and names.byte_length(f"{volume}:{portal}") > MAX_PORTAL:
+        yield invalid(f"{path}.targetportal", portal, LONG_PORTAL)
     prefix = _ISCSI_FORMAT if volume is not None else f"{_ISCSI_FORMAT} starting with iqn, eui, or naa"
     if not target:
         yield required(f"{path}.iqn")

@@ -53,6 +53,17 @@ def as_struct(fields: Mapping[str, Any]) -> Printed:
     return Printed(go_json(dict(fields)))
 
 
+def as_selector(value: Object) -> Printed:
+    """A label selector as messages print it."""
+    shown: dict[str, Any] = {"matchLabels": value["matchLabels"]} if value.get("matchLabels") else {}
+    if expressions := value.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {"key": one.get("key", ""), "operator": one.get("operator", ""), **({"values": one["values"]} if one.get("values") else {})}
+            for one in expressions
+        ]
+    return as_struct(shown)
+
+
 def name(value: str, path: str, rule: Callable[[str], list[str]] = names.dns_subdomain_problems) -> Problems:
     """The problems of a name by a rule."""
     for text in rule(value):

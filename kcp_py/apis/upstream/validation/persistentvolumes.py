@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
 from kcp_py.apis.upstream.validation.claims import VOLUME_MODES, access_modes
-from kcp_py.apis.upstream.validation.drivers import driver_source
+from kcp_py.apis.upstream.validation.drivers import SHOWN_SOURCES, driver_source
 from kcp_py.apis.upstream.validation.fields import IMMUTABLE, NOT_POSITIVE, Object, Problems, amount, name, one_of, unchanged
 from kcp_py.apis.upstream.validation.selectors import node_selector
 
@@ -20,8 +20,6 @@ _SOURCES: Final = (
     "storageos", "csi",
 )  # fmt: skip
 """In the order in which they are looked at."""
-_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
-"""Names that messages have for a source."""
 _MISSPELT: Final = {"cephfs": "cephFS"}
 """Names that the message about a second source has."""
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
@@ -94,7 +92,7 @@ def _sources(spec: Object, path: str, volume: str) -> Problems:
         if index and member != "flexVolume":
             yield forbidden(f"{path}.{_MISSPELT.get(member, member)}", _TWO_SOURCES)
             continue
-        yield from driver_source(member, spec[member] or {}, f"{path}.{_PATHS.get(member, member)}", volume=volume)
+        yield from driver_source(member, spec[member] or {}, f"{path}.{SHOWN_SOURCES.get(member, member)}", volume=volume)
         if member == "local" and spec.get("nodeAffinity") is None:
             yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
 

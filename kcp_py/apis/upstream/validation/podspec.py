@@ -16,6 +16,7 @@ from kcp_py.apis.upstream.validation.scheduling import affinity, scheduling_gate
 from kcp_py.apis.upstream.validation.security import pod_security
 from kcp_py.apis.upstream.validation.selectors import annotation_keys, labels
 from kcp_py.apis.upstream.validation.volumes import volumes
+from kcp_py.apis.upstream.validation.windows import fields_of_system, host_processes
 from kcp_py.golang.quoting import go_quote
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -87,6 +88,7 @@ def spec_problems(spec: Object, path: str, *, pod: str | None = None) -> Problem
         yield from qualified(gate.get("conditionType", ""), f"{path}.readinessGates[{index}].conditionType")
     yield from scheduling_gates(spec.get("schedulingGates"), f"{path}.schedulingGates")
     yield from spread_constraints(spec.get("topologySpreadConstraints"), f"{path}.topologySpreadConstraints")
+    yield from host_processes(spec, path)
     yield from _host_users(spec, path)
     yield from _rest(spec, path)
 
@@ -215,3 +217,5 @@ def _system(spec: Object, path: str) -> Problems:
         yield required(f"{path}.os.name")
     elif system not in _SYSTEMS:
         yield not_supported(f"{path}.os", system, _SYSTEMS)
+    else:
+        yield from fields_of_system(spec, path, system)

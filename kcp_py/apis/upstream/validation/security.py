@@ -10,6 +10,7 @@ from typing import Final
 
 from kcp_py.apimachinery.fielderrors import duplicate, invalid, not_supported, required
 from kcp_py.apis.upstream.validation.fields import Object, Problems, as_struct, descending, in_range, one_of
+from kcp_py.apis.upstream.validation.windows import windows_options
 
 _SYSCTL: Final = "([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _IS_SYSCTL: Final = re.compile(_SYSCTL)
@@ -35,6 +36,7 @@ def pod_security(value: Object | None, spec: Object, path: str) -> Problems:
         if member in value:
             yield from one_of(value[member], f"{path}.{member}", allowed, needed=False)
     yield from _seccomp(value.get("seccompProfile"), f"{path}.seccompProfile")
+    yield from windows_options(value, path)
     yield from _app_armor(value.get("appArmorProfile"), f"{path}.appArmorProfile")
     for member, allowed in (("supplementalGroupsPolicy", ("Merge", "Strict")), ("seLinuxChangePolicy", ("MountOption", "Recursive"))):
         if member in value:
@@ -60,6 +62,7 @@ def container_security(value: Object | None, path: str, *, host_users: bool) -> 
         for capability in (value.get("capabilities") or {}).get("add") or ():
             if capability == "CAP_SYS_ADMIN":
                 yield invalid(path, value, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
+    yield from windows_options(value, path)
     yield from _app_armor(value.get("appArmorProfile"), f"{path}.appArmorProfile")
 
 

@@ -62,10 +62,10 @@ def _pod_template(obj: Object) -> Problems:
 
 
 VALIDATIONS: Final[Mapping[str, Validation]] = {
-    "io.k8s.api.apps.v1.DaemonSet": Validation(workloads.daemon_set_problems),
+    "io.k8s.api.apps.v1.DaemonSet": Validation(workloads.daemon_set_problems, workloads.changed_daemon_set_problems),
     "io.k8s.api.apps.v1.Deployment": Validation(workloads.deployment_problems),
     "io.k8s.api.apps.v1.ReplicaSet": Validation(workloads.replica_set_problems),
-    "io.k8s.api.apps.v1.StatefulSet": Validation(workloads.stateful_set_problems),
+    "io.k8s.api.apps.v1.StatefulSet": Validation(workloads.stateful_set_problems, workloads.changed_stateful_set_problems),
     "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler": Validation(
         autoscaling.old_autoscaler_problems, autoscaling.old_autoscaler_problems, status=autoscaling.autoscaler_status_problems
     ),

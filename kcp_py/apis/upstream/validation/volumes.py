@@ -10,19 +10,22 @@ from typing import Final
 
 from kcp_py.apimachinery.fielderrors import duplicate, forbidden, invalid, required
 from kcp_py.apimachinery.meta import names
+from kcp_py.apis.certificates.validation import signer_name_problems
 from kcp_py.apis.upstream.validation.claims import claim_template
-from kcp_py.apis.upstream.validation.drivers import driver_source
+from kcp_py.apis.upstream.validation.drivers import LONG_PORTAL, MAX_PORTAL, SHOWN_SOURCES, driver_source
 from kcp_py.apis.upstream.validation.environment import VOLUME_FIELDS, field_reference, resource_reference
 from kcp_py.apis.upstream.validation.fields import (
     Object,
     Problems,
     amount,
+    as_selector,
     file_mode,
     in_range,
     local_path,
     one_of,
     required_name,
 )
+from kcp_py.apis.upstream.validation.selectors import selector
 from kcp_py.golang.quoting import go_quote
 
 _SOURCES: Final = (
@@ -69,7 +72,10 @@ def _source(volume: Object, volume_name: str, path: str, pod: str) -> Problems:
     if not given:
         yield required(path, "must specify a volume type")
         return
-    yield from _checked(given[0], volume[given[0]] or {}, f"{path}.{given[0]}")
+    yield from _checked(given[0], volume[given[0]] or {}, f"{path}.{SHOWN_SOURCES.get(given[0], given[0])}")
+    portal = volume.get("iscsi") or {}
+    if portal.get("initiatorName") is not None and names.byte_length(f"{volume_name}:{portal.get('targetPortal', '')}") > MAX_PORTAL:
+        yield invalid(f"{path}.name", volume_name, LONG_PORTAL)
     for member in given[1:]:
         yield forbidden(f"{path}.{_MISSPELT.get(member, member)}", "may not specify more than 1 volume type")
     if given[0] == "ephemeral" and pod and volume_name:
@@ -153,6 +159,8 @@ def _projected(source: Object, path: str) -> Problems:
             yield from _taken(item.get("path", ""), item.get("path", ""), path, taken)
         if "serviceAccountToken" in part:
             yield from _projected_token(part["serviceAccountToken"], f"{here}.serviceAccountToken", path, taken)
+        if "clusterTrustBundle" in part:
+            yield from _trust_bundle(part["clusterTrustBundle"], f"{here}.clusterTrustBundle", path, taken)
         if len(part) > 1:
             yield forbidden(here, "may not specify more than 1 volume type per source")
 
@@ -174,8 +182,33 @@ def _projected_token(part: Object, here: str, path: str, taken: set[str]) -> Pro
     if not part.get("path"):
         yield required(f"{path}.path")
     else:
-        yield from local_path(part["path"], f"{here}.path")
+        yield from local_path(part["path"], f"{path}.path")
     yield from in_range(part.get("user"), f"{here}.user", 0)
+    yield from _taken(part.get("path", ""), part.get("path", ""), path, taken)
+
+
+def _trust_bundle(part: Object, here: str, path: str, taken: set[str]) -> Problems:
+    bundle, signer, chosen = part.get("name"), part.get("signerName"), part.get("labelSelector")
+    if bundle is not None and signer is not None:
+        yield invalid(here, part, "only one of name and signerName may be used")
+    elif bundle is not None:
+        if not bundle:
+            yield required(f"{here}.name", "must be a valid object name")
+        for text in names.dns_subdomain_problems(bundle.rpartition(":")[2]):
+            yield invalid(f"{here}.name", bundle, f"not a valid clustertrustbundlename: {text}")
+        if chosen is not None:
+            yield invalid(f"{here}.labelSelector", as_selector(chosen), "labelSelector must be unset if name is specified")
+    elif signer is not None:
+        if not signer:
+            yield required(f"{here}.signerName", "must be a valid signer name")
+        yield from signer_name_problems(signer, f"{here}.signerName")
+        yield from selector(chosen, f"{here}.labelSelector")
+    else:
+        yield required(here, "either name or signerName must be specified")
+    if not part.get("path"):
+        yield required(f"{here}.path")
+    yield from in_range(part.get("user"), f"{here}.user", 0)
+    yield from local_path(part.get("path", ""), f"{here}.path")
     yield from _taken(part.get("path", ""), part.get("path", ""), path, taken)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden, invalid, not_supported, required
+from kcp_py.apimachinery.fielderrors import FieldError, Printed, forbidden, invalid, not_supported, required
 from kcp_py.apimachinery.meta.selectors import label_selector_of
 from kcp_py.apis.upstream.validation.claims import claim_spec
 from kcp_py.apis.upstream.validation.fields import (
@@ -15,11 +15,13 @@ from kcp_py.apis.upstream.validation.fields import (
     PERCENT_MISMATCH,
     Object,
     Problems,
+    as_selector,
     as_struct,
     is_percent,
     label,
     not_negative,
     one_of,
+    unchanged,
 )
 from kcp_py.apis.upstream.validation.podspec import template_problems, template_spec
 from kcp_py.apis.upstream.validation.selectors import annotation_keys, labels, selector
@@ -59,9 +61,9 @@ def replication_controller_problems(controller: Object) -> Problems:
     if template is None:
         yield required("spec.template")
     else:
-        given = (template.get("metadata") or {}).get("labels") or {}
-        if any(given.get(key) != value for key, value in chosen.items()):
-            yield invalid("spec.template.metadata.labels", given or None, _MISMATCH)
+        given = _labels(template)
+        if any((given or {}).get(key) != value for key, value in chosen.items()):
+            yield invalid("spec.template.metadata.labels", given, _MISMATCH)
         yield from template_problems(template, "spec.template")
         yield from _always_running(template, "ReplicationController")
     yield from not_negative(spec.get("replicas"), "spec.replicas")
@@ -77,7 +79,7 @@ def daemon_set_problems(daemon_set: Object) -> Problems:
     if not problems and (chosen is None or not _matches(chosen, template)):
         yield invalid("spec.template.metadata.labels", _labels(template), _MISMATCH)
     if chosen is not None and _is_empty(chosen):
-        yield invalid("spec.selector", chosen, "empty selector is invalid for daemonset")
+        yield invalid("spec.selector", as_selector(chosen), "empty selector is invalid for daemonset")
     yield from template_problems(template, "spec.template")
     yield from _always_running(template, "DaemonSet")
     yield from not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
@@ -85,9 +87,29 @@ def daemon_set_problems(daemon_set: Object) -> Problems:
     yield from not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
 
+def changed_daemon_set_problems(daemon_set: Object, old: Object) -> Problems:
+    """A daemon set that an update changes. Its selector stays."""
+    spec, before = daemon_set.get("spec") or {}, old.get("spec") or {}
+    if spec == before:
+        return
+    chosen = spec.get("selector")
+    yield from unchanged(chosen, before.get("selector"), "spec.selector", None if chosen is None else as_selector(chosen))
+    yield from daemon_set_problems(daemon_set)
+
+
 def stateful_set_problems(stateful_set: Object) -> Problems:
-    """A stateful set."""
+    """A new stateful set."""
+    yield from _stateful_set(stateful_set.get("spec") or {}, claims=True)
+
+
+def changed_stateful_set_problems(stateful_set: Object, old: Object) -> Problems:
+    """A stateful set that an update changes. Its claims, which cannot change, are not looked at."""
     spec = stateful_set.get("spec") or {}
+    if spec != (old.get("spec") or {}):
+        yield from _stateful_set(spec, claims=False)
+
+
+def _stateful_set(spec: Object, *, claims: bool) -> Problems:
     policy = spec.get("podManagementPolicy", "")
     if not policy:
         yield required("spec.podManagementPolicy")
@@ -98,7 +120,7 @@ def stateful_set_problems(stateful_set: Object) -> Problems:
     for member in ("whenDeleted", "whenScaled") if retention else ():
         path = f"spec.persistentVolumeClaimRetentionPolicy.{member}"
         yield from one_of(retention.get(member), path, ("Retain", "Delete"), needed=False)
-    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or () if claims else ()):
         yield from claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
     yield from not_negative(spec.get("replicas"), "spec.replicas")
     yield from not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
@@ -117,9 +139,9 @@ def _stateful_template(spec: Object) -> Problems:
         problems = list(selector(chosen, "spec.selector"))
         yield from problems
         if _is_empty(chosen):
-            yield invalid("spec.selector", chosen, "empty selector is invalid for statefulset")
+            yield invalid("spec.selector", as_selector(chosen), "empty selector is invalid for statefulset")
         if problems:
-            yield invalid("spec.selector", chosen, "")
+            yield invalid("spec.selector", as_selector(chosen), "")
             return
         if not _is_empty(chosen) and not _matches(chosen, template):
             yield invalid("spec.template.metadata.labels", _labels(template), _MISMATCH)
@@ -135,7 +157,7 @@ def _with_claims(spec: Object) -> Object:
     """The template with the volumes that the claims of the set become, and without names that the controller sets."""
     template = spec.get("template") or {}
     pod = {key: value for key, value in template_spec(template).items() if key not in {"hostname", "subdomain"}}
-    claims = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates") or () if (claim.get("metadata") or {}).get("name")]
+    claims = dict.fromkeys((claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ())
     if claims:
         made = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
         pod["volumes"] = made + [volume for volume in pod.get("volumes") or () if volume.get("name") not in claims]
@@ -151,9 +173,9 @@ def _selected_template(spec: Object, kind: str, pods_of: str) -> Problems:
         problems = list(selector(chosen, "spec.selector"))
         yield from problems
         if _is_empty(chosen):
-            yield invalid("spec.selector", chosen, f"empty selector is invalid for {kind}")
+            yield invalid("spec.selector", as_selector(chosen), f"empty selector is invalid for {kind}")
         if problems:
-            yield invalid("spec.selector", chosen, "invalid label selector")
+            yield invalid("spec.selector", as_selector(chosen), "invalid label selector")
             return
         matches = _is_empty(chosen) or _matches(chosen, template)
     if not matches:
@@ -171,7 +193,7 @@ def _always_running(template: Object, kind: str) -> Problems:
 
 
 def _labels(template: Object) -> Any:
-    return (template.get("metadata") or {}).get("labels") or None
+    return (template.get("metadata") or {}).get("labels")
 
 
 def _is_empty(chosen: Object) -> bool:
@@ -199,8 +221,15 @@ def _deployment_strategy(strategy: Object) -> Problems:
                 yield invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
             yield from at_most_all(unavailable, f"{path}.maxUnavailable")
         case _:
-            shown = as_struct({"Type": kind, "RollingUpdate": rolling})
-            yield not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
+            yield not_supported("spec.strategy", _rollout(kind, rolling), ("Recreate", "RollingUpdate"))
+
+
+def _rollout(kind: str, rolling: Object | None) -> Printed:
+    """A strategy as messages print it."""
+    bounds = None
+    if rolling is not None:
+        bounds = {"MaxUnavailable": rolling.get("maxUnavailable", 0), "MaxSurge": rolling.get("maxSurge", 0)}
+    return as_struct({"Type": kind, "RollingUpdate": bounds})
 
 
 def _daemon_strategy(strategy: Object) -> Problems:
@@ -221,8 +250,7 @@ def _daemon_strategy(strategy: Object) -> Problems:
             elif not _number(unavailable) and not _number(surge):
                 yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
         case _:
-            shown = as_struct({"Type": kind, "RollingUpdate": rolling})
-            yield not_supported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
+            yield not_supported("spec.updateStrategy", _rollout(kind, rolling), ("RollingUpdate", "OnDelete"))
 
 
 def _stateful_strategy(strategy: Object) -> Problems:
@@ -245,8 +273,8 @@ def _stateful_strategy(strategy: Object) -> Problems:
                     yield invalid(here, unavailable, "cannot be 0")
                 yield from at_most_all(unavailable, here)
         case _:
-            shown = as_struct({"Type": kind, "RollingUpdate": rolling})
-            yield invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")
+            parts = None if rolling is None else {"Partition": rolling.get("partition", 0), "MaxUnavailable": None}
+            yield invalid(path, as_struct({"Type": kind, "RollingUpdate": parts}), "must be 'RollingUpdate' or 'OnDelete'")
 
 
 def count_or_percent(value: int | str, path: str) -> Problems:
