@@ -19,8 +19,10 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    """A server without the plugin that the recorded one ran without."""
-    async with ControlPlane(options(tmp_path, disable_admission_plugins=("ServiceAccount",))) as control_plane:
+    """A server without the plugin that the recorded one ran without, and without finalizers, which a controller removes some time."""
+    async with ControlPlane(
+        options(tmp_path, disable_admission_plugins=("ServiceAccount", "StorageObjectInUseProtection"))
+    ) as control_plane:
         transport = httpx.ASGITransport(control_plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
             yield Api(client, control_plane)
