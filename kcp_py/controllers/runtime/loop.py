@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from contextvars import copy_context
 from typing import Any, Final
 
 import structlog
 
 from kcp_py.aio.cooperative import Throttle, TimeSlice
+from kcp_py.aio.slot import REQUEST_SLOT
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import Tap
 from kcp_py.controllers.runtime.controller import Controller, ControllerSource, Later, Reconciler
@@ -53,7 +55,11 @@ def changes_of(
 
 
 class ReconcileLoop:
-    """One controller, a queue, a fixed number of workers and one task that fills the queue."""
+    """One controller, a queue, a fixed number of workers and one task that fills the queue.
+
+    A worker that waits for a webhook of a tenant is replaced meanwhile, so that webhooks that hang in some clusters do not stop the
+    controller in all others. How many wait is bounded by the queue for each cluster, and by the calls of webhooks for all.
+    """
 
     def __init__(
         self,
@@ -79,6 +85,9 @@ class ReconcileLoop:
         self._controller = controller
         self._follow = follow
         self._workers = workers
+        self._busy = 0
+        """Workers that do not wait for webhooks."""
+        self._start: Callable[[], None] = lambda: None
         self.queue = queue if queue is not None else WorkQueue(per_cluster=controller.per_cluster)
         self._tap = tap
 
@@ -96,8 +105,15 @@ class ReconcileLoop:
         end = self._tap.on_removal(self.queue.removed)
         try:
             async with asyncio.TaskGroup() as tasks:
+                context = copy_context()
+
+                def start() -> None:
+                    self._busy += 1
+                    tasks.create_task(self._work(), context=context.copy())
+
+                self._busy, self._start = 0, start
                 for _ in range(self._workers):
-                    tasks.create_task(self._work())
+                    start()
                 tasks.create_task(self._fill())
         finally:
             end()
@@ -106,13 +122,25 @@ class ReconcileLoop:
     async def _fill(self) -> None:
         await self._follow(self.queue)
 
+    def rest(self) -> None:
+        """Take note that a worker waits for a webhook, and have another one work meanwhile."""
+        self._busy -= 1
+        if self._busy < self._workers:
+            self._start()
+
+    def resume(self) -> None:
+        """Take note that a worker goes on."""
+        self._busy += 1
+
     async def _work(self) -> None:
         queue = self.queue
         time_slice = TimeSlice()
-        while True:
+        while self._busy <= self._workers:
             # With the embedded store nothing else gives other tasks a turn where there is nothing to write.
             await time_slice.yield_if_due()
             key = await queue.take()
+            place = _Place(self)
+            REQUEST_SLOT.set(place)
             if self._throttle is not None:
                 await self._throttle.take()
             try:
@@ -125,7 +153,9 @@ class ReconcileLoop:
                 else:
                     queue.retry(key, removals=awaited or 0)
             finally:
+                place.leave()
                 queue.done(key)
+        self._busy -= 1
 
     async def _reconcile(self, key: Key) -> int | Later | None:
         """The controller's answer; None where it failed."""
@@ -138,3 +168,29 @@ class ReconcileLoop:
         except Exception as error:  # noqa: BLE001 - one object must not stop the controller for all others
             _log.error("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, exc_info=error)
         return None
+
+
+class _Place:
+    """The place of one piece of work among those that a loop works on at a time. The piece may wait for several webhooks at once."""
+
+    __slots__ = ("_loop", "_waits")
+
+    def __init__(self, loop: ReconcileLoop) -> None:
+        self._loop = loop
+        self._waits = 0
+
+    def rest(self) -> None:
+        self._waits += 1
+        if self._waits == 1:
+            self._loop.rest()
+
+    async def resume(self) -> None:
+        if self._waits == 1:
+            self._loop.resume()
+        self._waits = max(self._waits - 1, 0)
+
+    def leave(self) -> None:
+        """End. What has failed has not been resumed."""
+        if self._waits:
+            self._waits = 0
+            self._loop.resume()

@@ -9,13 +9,15 @@ from typing import Any, cast
 import pytest
 
 from kcp_py.aio import Supervisor
+from kcp_py.aio.slot import released_slot
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.runtime.controller import ControllerSource
 from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
-from kcp_py.controllers.runtime.queue import Key
+from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.controllers.starting import start_controllers
 from kcp_py.logicalcluster import Name
+from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +86,74 @@ async def test_a_failure_is_tried_again_and_holds_up_nobody() -> None:
         for name in ("bad", "good"):
             tap.put.put_nowait(change_of(name))
         assert [await controller.done.get(), await controller.done.get()] == ["good", "bad"]
+
+
+class Never:
+    """A timer that does not end."""
+
+    def cancel(self) -> None:
+        """It is gone already."""
+
+
+class Waiter:
+    """A controller that waits for webhooks, except for the names that begin with `quick`."""
+
+    name = "waiter"
+    per_cluster = 1
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.running = self.most = 0
+        self.done: asyncio.Queue[str] = asyncio.Queue()
+
+    async def reconcile(self, key: Key) -> int:
+        if not key.name.startswith("quick"):
+            async with asyncio.TaskGroup() as calls:
+                calls.create_task(self._call(key.name))
+                calls.create_task(self._call(key.name))
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        self.done.put_nowait(key.name)
+        return 0
+
+    async def _call(self, name: str) -> None:
+        async with released_slot():
+            await self.go.wait()
+            if name.startswith("fails"):
+                raise ValueError(name)
+
+
+async def test_workers_that_wait_for_webhooks_are_replaced() -> None:
+    """Others are worked on meanwhile; afterwards there are as many workers as before, also where calls have failed."""
+    controller = Waiter()
+    queue = WorkQueue(per_cluster=1, schedule=lambda *_: Never())
+
+    async def follow(queue: WorkQueue) -> None:
+        del queue
+        await asyncio.Event().wait()
+
+    loop = ReconcileLoop(cast("Tap", Changes()), controller, follow, queue=queue, workers=2)
+    task = asyncio.ensure_future(loop.run())
+    for number in range(20):
+        queue.add(Key(Name(f"slow-{number}"), "", "fails" if number % 3 == 0 else "slow"))
+    await until_idle()
+    queue.add(Key(A, "", "quick"))
+    assert await controller.done.get() == "quick"
+    controller.go.set()
+    await until_idle()
+    assert controller.done.qsize() == 13
+    controller.most = 0
+    for number in range(20):
+        queue.add(Key(Name(f"later-{number}"), "", "quick"))
+    await until_idle()
+    assert controller.done.qsize() == 33
+    # As many as can work at a time, and no more.
+    assert controller.most == 2
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_changes_are_asked_for_again_when_they_end() -> None:
