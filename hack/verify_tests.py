@@ -37,8 +37,9 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/upstream/validation": [
         Row(
-            "autoscaling batch claims containers drivers endpoints environment fields indexes mounts networking nodes "
-            "persistentvolumes pods podspec probes resources scheduling security selectors services storage volumes windows workloads",
+            "apiservices autoscaling batch claims containers drivers endpoints environment fields flowschemas indexes migrations "
+            "mounts networking nodes persistentvolumes pods podspec priorityclasses prioritylevels probes resources scheduling "
+            "security selectors services storage structs volumes windows workloads",
             "server/handlers/test_answers_of_upstream_kinds",
             "their texts are compared with those of kube-apiserver, object by object",
         ),

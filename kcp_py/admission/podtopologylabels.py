@@ -9,6 +9,7 @@ from typing import Final
 
 from kcp_py.admission.podnodes import Nodes
 from kcp_py.admission.pods import PodPlugin
+from kcp_py.apis.typed.cells import at
 from kcp_py.registry.admission import Attributes
 
 _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -31,11 +32,11 @@ class PodTopologyLabels(PodPlugin):
         match attributes.subresource:
             case "":
                 name = obj["spec"].get("nodeName")
-            case "binding" if obj["target"].get("kind") == "Node":
-                name = obj["target"].get("name")
+            case "binding" if at(obj, "target", "kind") == "Node":
+                name = at(obj, "target", "name")
             case _:
                 return
-        if not name or (node := await self._nodes.get(attributes.cluster, name)) is None:
+        if not name or not isinstance(name, str) or (node := await self._nodes.get(attributes.cluster, name)) is None:
             return
         labels = node["metadata"].get("labels") or {}
         if copied := {label: labels[label] for label in _LABELS if label in labels}:

@@ -16,6 +16,7 @@ from kcp_py.apis.core.namespaceobjects import root_ca_config_map
 from kcp_py.apis.jwt.resource import cluster_authentication
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
+from kcp_py.apis.upstream.flowcontrol import FLOW_CONTROL
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
@@ -91,6 +92,7 @@ def build_catalog(
     defaults = {
         **kubernetes_service(options.external_url(options.secure_port), kubernetes_ip(options)),
         PRIORITY_CLASSES: system_priority_classes,
+        **FLOW_CONTROL,
     }
     context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")
     requested = ClusterObjects(access)

@@ -128,6 +128,11 @@ class Strategy:
         del obj
         return ""
 
+    def check_delete_of(self, name: str) -> str:
+        """Why no object of a name may be deleted by this name (the detail of a 403), or the empty text. Collections are not asked."""
+        del name
+        return ""
+
     def postpone_delete(self, obj: dict[str, Any], grace: int | None) -> dict[str, Any] | None:
         """What a deletion makes of an object that it does not delete yet; None where it deletes it.
 

@@ -150,6 +150,20 @@ def fill_cluster_addresses(service: dict[str, Any]) -> None:
         spec["clusterIPs"] = [spec["clusterIP"]]
 
 
+def _prepare_api_service(service: dict[str, Any]) -> None:
+    """One without a service is the server's own, which is there."""
+    service["status"] = {}
+    if service["spec"].get("service") is None:
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": service["metadata"]["creationTimestamp"],
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        service["status"]["conditions"] = [condition]
+
+
 _NO_REPLICAS: Final = {"replicas": 0}
 _NO_BALANCER: Final[Mapping[str, Any]] = {"loadBalancer": {}}
 
@@ -159,6 +173,7 @@ PREPARATIONS: Final[Mapping[tuple[str, str], Preparation]] = {
     ("", "pods"): _prepare_pod,
     ("", "replicationcontrollers"): _status(_NO_REPLICAS),
     ("", "services"): _prepare_service,
+    ("apiregistration.k8s.io", "apiservices"): _prepare_api_service,
     ("apps", "daemonsets"): _prepare_daemon_set,
     ("apps", "deployments"): _status({}),
     ("apps", "replicasets"): _status(_NO_REPLICAS),

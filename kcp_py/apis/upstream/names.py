@@ -57,11 +57,6 @@ NAME_RULES: Final[Mapping[tuple[str, str], NameRule]] = {
 """(group, plural) -> rule. Names of all other kinds are DNS subdomains."""
 
 
-def _api_service_name(obj: Object, name: str) -> list[str]:
-    wanted = f"{text(at(obj, 'spec', 'version'))}.{text(at(obj, 'spec', 'group'))}"
-    return [] if name == wanted else [f'must be `spec.version+"."+spec.group`: {go_quote(wanted)}']
-
-
 def _trust_bundle_name(obj: Object, name: str) -> list[str]:
     signer = text(at(obj, "spec", "signerName"))
     if not signer:
@@ -79,7 +74,6 @@ def _cron_job_name(obj: Object, name: str) -> list[str]:
 
 
 _NAMES_OF: Final[Mapping[tuple[str, str], Callable[[Object, str], list[str]]]] = {
-    ("apiregistration.k8s.io", "apiservices"): _api_service_name,
     ("batch", "cronjobs"): _cron_job_name,
     ("certificates.k8s.io", "clustertrustbundles"): _trust_bundle_name,
 }

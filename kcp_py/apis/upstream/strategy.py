@@ -14,6 +14,7 @@ from kcp_py.apis.typed.structs import StructCodec
 from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS, quality_of_service
 from kcp_py.apis.upstream.defaults import DEFAULTERS, Defaulter
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
+from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, SYSTEM_CLASSES
 from kcp_py.apis.upstream.schemas import decoding_schema
 from kcp_py.apis.upstream.updates import CHANGES, changed_problems
 from kcp_py.apis.upstream.validation.table import VALIDATIONS
@@ -122,6 +123,12 @@ class UpstreamStrategy(CustomResourceStrategy):
         """Plugins fill in the resources from which the class of a pod follows."""
         if self._name == ("", "pods"):
             obj["status"]["qosClass"] = quality_of_service(obj)
+
+    def check_delete_of(self, name: str) -> str:
+        """The classes of the system stay."""
+        if self._name == PRIORITY_CLASSES and name in SYSTEM_CLASSES:
+            return "this is a system priority class and cannot be deleted"
+        return ""
 
     def prepare_for_update(self, obj: dict[str, Any], old: dict[str, Any]) -> None:
         """What an update makes the kind change on its own."""

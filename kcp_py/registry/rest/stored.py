@@ -121,6 +121,9 @@ class StoredObjects(RestStorage):
         Raises:
             StatusError: see `registry.store.delete.delete`.
         """
+        resource, name = request.target.resource, request.target.name
+        if refusal := resource.strategy.check_delete_of(name):
+            raise errors.forbidden(resource.group_resource, name, refusal)
         _warn(request)
         return WrittenObject(request.target, await delete(self._access, request))
 

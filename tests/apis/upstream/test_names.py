@@ -39,8 +39,6 @@ def test_names(plural, name, problem):
 
 
 BUNDLES = ("certificates.k8s.io", "clustertrustbundles")
-SERVICES = ("apiregistration.k8s.io", "apiservices")
-V1 = {"version": "v1", "group": "x.example.com"}
 
 
 @pytest.mark.parametrize(("kind", "name", "spec", "problem"), [
@@ -48,8 +46,6 @@ V1 = {"version": "v1", "group": "x.example.com"}
     (BUNDLES, "a:b", {}, 'ClusterTrustBundle without signer name must not have ":" in its name'),
     (BUNDLES, "example.com:foo:x", {"signerName": "example.com/foo"}, ""),
     (BUNDLES, "x", {"signerName": "a.b/c"}, "ClusterTrustBundle for signerName a.b/c must be named with prefix a.b:c:"),
-    (SERVICES, "v1.x.example.com", V1, ""),
-    (SERVICES, "v2.x.example.com", V1, 'must be `spec.version+"."+spec.group`: "v1.x.example.com"'),
     (("batch", "cronjobs"), "a" * 52, {}, ""),
     (("batch", "cronjobs"), "a" * 53, {}, "must be no more than 52 characters"),
 ])  # fmt: skip

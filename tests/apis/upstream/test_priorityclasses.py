@@ -33,11 +33,12 @@ async def test_the_wildcard_sees_them_come_and_go(api: Api) -> None:
 
 
 async def test_they_come_back_when_they_are_deleted(api: Api) -> None:
-    """A deleted class of the system exists again at once, with another uid."""
+    """A deletion by name is refused. Those that a deletion of the collection takes exist again at once, with another uid."""
     await installed(api, "a", KIND)
     path = f"{PATH.format('a')}/{NAMES[0]}"
     before = await api.ok("GET", path)
+    assert (await api("DELETE", path)).status_code == 403
     async with Watch(api, PATH.format("a"), resourceVersion=before["metadata"]["resourceVersion"]) as watch:
-        await api.ok("DELETE", path)
+        await api.ok("DELETE", PATH.format("a"), params={"fieldSelector": f"metadata.name={NAMES[0]}"})
         assert await seen(watch) == [("DELETED", f"a/{NAMES[0]}"), ("ADDED", f"a/{NAMES[0]}")]
     assert (await api.ok("GET", path))["metadata"]["uid"] != before["metadata"]["uid"]

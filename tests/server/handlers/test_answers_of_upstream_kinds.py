@@ -30,7 +30,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
             yield Api(client, control_plane)
 
 
-_FILES = ("workloads", "pods", "networks", "persistentvolumes", "policies", "storage")
+_FILES = ("workloads", "machinery", "pods", "networks", "persistentvolumes", "policies", "storage")
 
 
 @pytest.mark.parametrize("group", [group for file in _FILES for group in recorded(file)], ids=lambda group: group["kind"])

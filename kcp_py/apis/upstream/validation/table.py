@@ -9,14 +9,19 @@ from typing import Any, Final, NamedTuple
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.upstream.validation import (
+    apiservices,
     autoscaling,
     batch,
     claims,
     endpoints,
+    flowschemas,
+    migrations,
     networking,
     nodes,
     persistentvolumes,
     pods,
+    priorityclasses,
+    prioritylevels,
     services,
     storage,
     workloads,
@@ -85,6 +90,10 @@ VALIDATIONS: Final[Mapping[str, Validation]] = {
     "io.k8s.api.core.v1.ReplicationController": Validation(workloads.replication_controller_problems),
     "io.k8s.api.core.v1.Service": Validation(services.service_problems, services.changed_service_problems),
     "io.k8s.api.discovery.v1.EndpointSlice": Validation(endpoints.slice_problems, endpoints.changed_slice_problems),
+    "io.k8s.api.flowcontrol.v1.FlowSchema": Validation(flowschemas.flow_schema_problems, status=flowschemas.condition_types_problems),
+    "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration": Validation(
+        prioritylevels.priority_level_problems, status=flowschemas.condition_types_problems
+    ),
     "io.k8s.api.networking.v1.IPAddress": Validation(networking.ip_address_problems, networking.changed_ip_address_problems),
     "io.k8s.api.networking.v1.Ingress": Validation(
         networking.ingress_problems, networking.changed_ingress_problems, status=networking.ingress_status_problems
@@ -94,6 +103,9 @@ VALIDATIONS: Final[Mapping[str, Validation]] = {
     "io.k8s.api.networking.v1.ServiceCIDR": Validation(networking.service_cidr_problems, networking.changed_service_cidr_problems),
     "io.k8s.api.node.v1.RuntimeClass": Validation(nodes.runtime_class_problems, nodes.changed_runtime_class_problems),
     "io.k8s.api.policy.v1.PodDisruptionBudget": Validation(autoscaling.budget_problems),
+    "io.k8s.api.scheduling.v1.PriorityClass": Validation(
+        priorityclasses.priority_class_problems, priorityclasses.changed_priority_class_problems
+    ),
     "io.k8s.api.storage.v1.CSIDriver": Validation(storage.driver_problems, storage.changed_driver_problems),
     "io.k8s.api.storage.v1.CSINode": Validation(storage.node_problems, storage.changed_node_problems),
     "io.k8s.api.storage.v1.CSIStorageCapacity": Validation(storage.capacity_problems, storage.changed_capacity_problems),
@@ -102,5 +114,11 @@ VALIDATIONS: Final[Mapping[str, Validation]] = {
         storage.attachment_problems, storage.changed_attachment_problems, status=storage.attachment_status_problems
     ),
     "io.k8s.api.storage.v1.VolumeAttributesClass": Validation(storage.attributes_class_problems, storage.changed_attributes_class_problems),
+    "io.k8s.api.storagemigration.v1.StorageVersionMigration": Validation(
+        migrations.migration_problems, migrations.changed_migration_problems, status=migrations.migration_status_problems
+    ),
+    "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService": Validation(
+        apiservices.api_service_problems, apiservices.changed_api_service_problems, status=apiservices.api_service_status_problems
+    ),
 }
 """By the name of the OpenAPI model. Of all other kinds, the schema alone is checked."""
