@@ -14,6 +14,7 @@ from kcp_py.apimachinery.kinds import GroupResource
 
 CLAIM_PROTECTION: Final = "persistentvolumeclaim-protection-controller"
 CLASS_PROTECTION: Final = "volumeattributesclass-protection-controller"
+APPROVING: Final = "certificatesigningrequest-approving-controller"
 CLUSTER_ROLE_AGGREGATION: Final = "clusterrole-aggregation-controller"
 CUSTOM_RESOURCE_DEFINITION: Final = "customresourcedefinition-controller"
 DISRUPTION: Final = "disruption-controller"
@@ -34,6 +35,7 @@ VOLUME_PROTECTION: Final = "persistentvolume-protection-controller"
 WORKLOAD_SIMULATION: Final = "workload-simulation-controller"
 
 CONTROLLERS: Final = (
+    APPROVING,
     SIGNING_REQUEST_CLEANER,
     SIGNING,
     CLUSTER_ROLE_AGGREGATION,
@@ -69,6 +71,7 @@ PROTECTED_BY: Final[Mapping[GroupResource, str]] = {
 ALIASES: Final[Mapping[str, str]] = {
     "clusterrole-aggregation": CLUSTER_ROLE_AGGREGATION,
     "clusterroles": CLUSTER_ROLE_AGGREGATION,
+    "csrapproving": APPROVING,
     "csrcleaner": SIGNING_REQUEST_CLEANER,
     "csrsigning": SIGNING,
     "definitions": CUSTOM_RESOURCE_DEFINITION,

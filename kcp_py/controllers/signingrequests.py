@@ -2,8 +2,7 @@
 
 They are `certificatesigningrequest-signing-controller` and `certificatesigningrequest-cleaner-controller`.
 
-Source: kubernetes `pkg/controller/certificates/{signer,cleaner}`. The signers of kubelets and the controller that approves their requests
-do not exist here: there are no nodes.
+Source: kubernetes `pkg/controller/certificates/{signer,cleaner}`. The signers of kubelets do not exist here: there are no nodes.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from kcp_py.controllers.disruption import DisruptionController
 from kcp_py.controllers.events import EventTTLController
 from kcp_py.controllers.finishedjobs import FinishedJobController
 from kcp_py.controllers.garbage import GarbageCollector
+from kcp_py.controllers.kubeletrequests import KubeletRequestController
 from kcp_py.controllers.legacytokens import LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
 from kcp_py.controllers.names import ALIASES, LOGICAL_CLUSTER_LIMITS, WORKLOAD_SIMULATION, check_selection, is_enabled
@@ -127,6 +128,7 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
     if settings.event_ttl > 0:
         yield EventTTLController(client, ttl=settings.event_ttl, clock=clock)
     yield FinishedJobController(acting_as("ttl-after-finished-controller"), clock=clock)
+    yield KubeletRequestController(acting_as("certificate-controller"))
     yield LegacyTokenCleaner(acting_as("legacy-service-account-token-cleaner"), period=settings.token_period, clock=clock)
     yield LogicalClusterController(client, tap, now=now)
     yield NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=settings.namespace_grace)
