@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.admission.policy.permissions import RequestAuthorizer
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.golang.quoting import go_quote
@@ -70,7 +71,10 @@ class OwnerReferencesPermissionEnforcement(AdmissionPlugin):
         anything = _finalizers("*", "*", "*", name="*")
         if await self._refusal(attributes, anything) is None:
             return
+        turns = TimeSlice()
         for reference in added:
+            # There may be as many as fit into a request.
+            await turns.yield_if_due()
             await self._check(attributes, await self._owner(attributes, reference), _FINALIZE)
 
     async def _owner(self, attributes: Attributes, reference: Reference) -> RequestInfo:

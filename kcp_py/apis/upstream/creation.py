@@ -19,6 +19,9 @@ Preparation = Callable[[dict[str, Any]], None]
 _FIRST_SOURCES: Final = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
 _HOST_NAME: Final = "kubernetes.io/hostname"
 _MEASURED: Final = ("cpu", "memory")
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_LOCAL_PROFILE: Final = "localhost/"
+_LONGEST_PATH: Final = 4095
 _JOB_NAME: Final = ("job-name", "batch.kubernetes.io/job-name")
 _CONTROLLER: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
@@ -98,6 +101,36 @@ def _prepare_pod(pod: dict[str, Any]) -> None:
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
         pod["status"]["conditions"] = [condition]
+
+
+def fill_profiles(pod: dict[str, Any]) -> None:
+    """Fill, in place, the AppArmor profiles of containers from the deprecated annotations (`applyAppArmorVersionSkew`).
+
+    A container with a profile of its own keeps it, and one whose annotation says what the pod says gets none.
+    """
+    annotations = pod["metadata"].get("annotations") or {}
+    if not any(name.startswith(_APPARMOR) for name in annotations) or at(pod, "spec", "os", "name") == "windows":
+        return
+    of_pod = at(pod, "spec", "securityContext", "appArmorProfile")
+    for member in ("initContainers", "containers", "ephemeralContainers"):
+        for container in pod["spec"].get(member) or ():
+            profile = _profile(annotations.get(f"{_APPARMOR}{container.get('name', '')}"))
+            context = container.get("securityContext") or {}
+            if profile is not None and profile != of_pod and context.get("appArmorProfile") is None:
+                container["securityContext"] = {**context, "appArmorProfile": profile}
+
+
+def _profile(annotation: str | None) -> dict[str, str] | None:
+    """The profile that an annotation stands for; None where there is none that is valid."""
+    match annotation:
+        case "unconfined":
+            return {"type": "Unconfined"}
+        case "runtime/default":
+            return {"type": "RuntimeDefault"}
+    name = (annotation or "").removeprefix(_LOCAL_PROFILE)
+    if not name or name == annotation or name.strip() != name or len(name.encode()) > _LONGEST_PATH:
+        return None
+    return {"type": "Localhost", "localhostProfile": name}
 
 
 def quality_of_service(pod: Object) -> str:

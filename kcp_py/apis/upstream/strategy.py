@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apis.typed.structs import StructCodec
-from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS, quality_of_service
+from kcp_py.apis.upstream.creation import FILLS, PREPARATIONS, fill_profiles, quality_of_service
 from kcp_py.apis.upstream.defaults import DEFAULTERS, Defaulter
 from kcp_py.apis.upstream.names import NAME_RULES, name_problems
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, SYSTEM_CLASSES
@@ -120,8 +120,9 @@ class UpstreamStrategy(CustomResourceStrategy):
             self._fill(obj, user)
 
     def follow_admission(self, obj: dict[str, Any]) -> None:
-        """Plugins fill in the resources from which the class of a pod follows."""
+        """Plugins fill in the resources from which the class of a pod follows, and may add annotations."""
         if self._name == ("", "pods"):
+            fill_profiles(obj)
             obj["status"]["qosClass"] = quality_of_service(obj)
 
     def check_delete_of(self, name: str) -> str:

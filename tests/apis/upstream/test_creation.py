@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.apis.upstream.creation import PREPARATIONS, quality_of_service
+from kcp_py.apis.upstream.creation import PREPARATIONS, fill_profiles, quality_of_service
 from kcp_py.apis.upstream.strategy import UpstreamStrategy
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
 from kcp_py.request.user import LOOPBACK
@@ -48,6 +48,42 @@ def test_pods_are_pending():
     assert prepared("Pod", {"spec": {"containers": [{}]}})["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     held = prepared("Pod", {"spec": {"containers": [{}], "schedulingGates": [{"name": "x"}]}})
     assert held["status"]["conditions"][0]["reason"] == "SchedulingGated"
+
+
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+LOCAL = {"type": "Localhost", "localhostProfile": "p"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "profile"),
+    [
+        ("unconfined", {"type": "Unconfined"}),
+        ("runtime/default", {"type": "RuntimeDefault"}),
+        ("localhost/p", LOCAL),
+        ("localhost/", None),
+        ("localhost/ p", None),
+        ("localhost/" + "p" * 4096, None),
+        ("other", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("member", ["containers", "initContainers", "ephemeralContainers"])
+def test_deprecated_annotations_become_profiles(annotation, profile, member):
+    """Of the container that they name, unless it has a profile of its own or the pod has the same one."""
+
+    def filled(*containers, annotations=annotation, **spec):
+        pod = {"metadata": {"annotations": {f"{APPARMOR}c": annotations}}, "spec": {member: [*containers], **spec}}
+        fill_profiles(pod)
+        return [one.get("securityContext") for one in pod["spec"][member]]
+
+    expected = None if profile is None else {"appArmorProfile": profile}
+    assert filled({"name": "c"}, {"name": "d"}) == [expected, None]
+    assert filled({"name": "c", "securityContext": {"privileged": True}}) == [{"privileged": True, **(expected or {})}]
+    own = {"appArmorProfile": {"type": "RuntimeDefault"}}
+    assert filled({"name": "c", "securityContext": own}) == [own]
+    assert filled({"name": "c"}, os={"name": "windows"}) == [None]
+    if profile is not None:
+        assert filled({"name": "c"}, securityContext={"appArmorProfile": profile}) == [None]
 
 
 def test_jobs_select_their_own_pods():
