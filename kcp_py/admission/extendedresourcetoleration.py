@@ -26,7 +26,7 @@ class ExtendedResourceToleration(PodPlugin):
         spec = pod["spec"]
         names = {
             name
-            for container in (*spec["containers"], *(spec.get("initContainers") or ()))
+            for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
             for name in (container.get("resources") or {}).get("requests") or {}
             if is_extended(name) and not qualified_name_problems(f"requests.{name}")
         }

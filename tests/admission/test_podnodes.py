@@ -40,6 +40,14 @@ async def test_pods_are_answered_as_by_kube_apiserver(tmp_path: Path) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("spec", [{}, {"containers": []}, {"containers": None, "affinity": {}}, {"containers": [{}], "nodeName": "A b"}])
+async def test_incomplete_pods_are_left_to_validation(tmp_path: Path, spec: dict[str, Any]) -> None:
+    """Plugins see pods before they are validated."""
+    async with serving(tmp_path, "pods", "nodes", enable_admission_plugins=OFF) as api:
+        answer = await api("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
+        assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
+
+
 async def test_the_operator_has_lists_for_namespaces(tmp_path: Path) -> None:
     """In the files of kube-apiserver: a default selector, one for a namespace of any cluster, and tolerations."""
     (tmp_path / "selectors.yaml").write_text(SELECTORS)

@@ -124,8 +124,8 @@ async def test_evictions_need_no_budgets_to_be_served(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["n1", {"name": 7}, {"name": "n1", "kind": ["Node"]}, []],
-    ids=["text", "number", "list of kinds", "list"],
+    ["n1", {"name": 7}, {"name": "n1", "kind": ["Node"]}, [], {"name": 7, "kind": "Node"}],
+    ids=["text", "number", "list of kinds", "list", "number of a node"],
 )
 async def test_malformed_bindings_are_refused(api: Api, target: Any) -> None:
     """400, and the pod stays without a node."""
