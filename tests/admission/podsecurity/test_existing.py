@@ -42,7 +42,7 @@ async def store(storage: Storage, *pods: Any, prefix: str = PREFIX) -> None:
 
 
 async def warnings(storage: Storage, **more: Any) -> list[str]:
-    return await existing_violations(storage, PREFIX, "n", BASELINE, **more)
+    return await existing_violations(storage, PREFIX, "n", BASELINE, **{"clock": lambda: 0.0, **more})
 
 
 async def test_pods_are_grouped_by_their_violations(storage: Storage) -> None:
