@@ -7,7 +7,7 @@ nodes that nothing registers. Terminating pods are not considered: no pod waits 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -78,6 +78,8 @@ class PodGarbageCollector:
         """Nodes that were deleted, and have not been looked at since."""
         self._missing: dict[tuple[Name, str], float] = {}
         """Nodes in quarantine, and its end in Unix seconds."""
+        self._settled: set[tuple[Name, str]] = set()
+        """Nodes whose pods were deleted together with those of another node, before their own turn."""
 
     @property
     def sources(self) -> Sequence[ControllerSource]:
@@ -97,6 +99,7 @@ class PodGarbageCollector:
             yield Key(change.cluster, "", "")
         # A pod keeps its node: later changes need no look.
         if _BOUND in value and (change.previous is None or _BOUND not in change.previous) and (node := _node_of(orjson.loads(value))):
+            self._settled.discard((change.cluster, node))
             yield Key(change.cluster, "", node)
 
     def keys_of_node(self, change: ObjectChange) -> Iterable[Key]:
@@ -106,6 +109,7 @@ class PodGarbageCollector:
             self._deleted.discard(place)
             return ()
         self._deleted.add(place)
+        self._settled.discard(place)
         return (Key(change.cluster, "", change.name),)
 
     async def reconcile(self, key: Key) -> int | Later:
@@ -127,6 +131,9 @@ class PodGarbageCollector:
 
     async def _look_at_node(self, key: Key) -> int | Later:
         place = (key.cluster, key.name)
+        if place in self._settled:
+            self._settled.discard(place)
+            return 0
         exists = await find(self._client, NODES, key) is not None
         if exists or (place not in self._deleted and not await self._has_nodes(key.cluster)):
             self._deleted.discard(place)
@@ -135,20 +142,38 @@ class PodGarbageCollector:
         now = self._clock()
         if (remaining := self._missing.setdefault(place, now + self._quarantine) - now) > 0:
             return Later(remaining)
+        # Where many nodes go together, one look at the pods is for all of them.
+        gone = {key.name, *await self._absent(key.cluster, now)}
+        await self._delete_pods(key.cluster, gone)
+        for name in gone:
+            one = (key.cluster, name)
+            self._deleted.discard(one)
+            self._missing.pop(one, None)
+            if name != key.name:
+                self._settled.add(one)
+        return 0
+
+    async def _absent(self, cluster: Name, now: float) -> list[str]:
+        """The nodes of a cluster whose quarantine is over."""
+        due = [name for (owner, name), end in self._missing.items() if owner == cluster and end <= now]
+        return [name for name in due if await find(self._client, NODES, Key(cluster, "", name)) is None]
+
+    async def _delete_pods(self, cluster: Name, nodes: Collection[str]) -> None:
+        """Delete the pods of nodes.
+
+        Raises:
+            StatusError: the last refusal. A pod that cannot be written does not keep the others.
+        """
         refusal: StatusError | None = None
-        async for items in pages(self._client, key.cluster, PODS):
+        async for items in pages(self._client, cluster, PODS):
             for pod in items:
-                if _node_of(pod) == key.name and not pod["metadata"].get("deletionTimestamp"):
+                if _node_of(pod) in nodes and not pod["metadata"].get("deletionTimestamp"):
                     try:
-                        await self._delete(key.cluster, pod)
+                        await self._delete(cluster, pod)
                     except StatusError as error:
-                        # One that cannot be written does not keep the others.
                         refusal = error
         if refusal is not None:
             raise refusal
-        self._deleted.discard(place)
-        del self._missing[place]
-        return 0
 
     async def _has_nodes(self, cluster: Name) -> bool:
         try:

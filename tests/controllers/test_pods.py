@@ -137,6 +137,29 @@ async def test_pods_of_a_missing_node_have_failed(tmp_path: Path) -> None:
         ]
 
 
+async def test_many_nodes_need_one_look(tmp_path: Path) -> None:
+    """At the pods of their cluster. A node that has come back, a later pod and a later absence are not lost."""
+    async with open_plane(WAYS[0], tmp_path, "pods", "nodes") as plane:
+        now = 1_700_000_000.0
+        client = plane.control_plane.client
+        await client.create(TEAM, NODES, node("other"))
+        names = [f"n{number}" for number in range(5)]
+        for name in names:
+            await bind(plane, name, name)
+        collector = PodGarbageCollector(plane.client, threshold=0, clock=lambda: now)
+        for name in names:
+            assert await collector.reconcile(Key(TEAM, "", name)) == Later(40)
+        now += 40
+        await client.create(TEAM, NODES, node("n4"))
+        assert await collector.reconcile(Key(TEAM, "", "n0")) == 0
+        assert await plane.names(TEAM, PODS) == {"n4"}
+        await bind(plane, "late", "n1")
+        value = b'{"spec":{"nodeName":"n1"}}'
+        assert list(collector.keys(ObjectChange(TEAM, PODS.group_resource, "default", "late", value, None))) == [Key(TEAM, "", "n1")]
+        answers = [await collector.reconcile(Key(TEAM, "", name)) for name in names]
+        assert answers == [Later(40), Later(40), 0, 0, 0]
+
+
 async def test_a_node_that_comes_back_keeps_its_pods(tmp_path: Path) -> None:
     """Its next absence has a time of its own."""
     async with open_plane(WAYS[0], tmp_path, "pods", "nodes") as plane:
