@@ -37,9 +37,9 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/upstream/validation": [
         Row(
-            "apiservices autoscaling batch claims containers drivers endpoints environment fields flowschemas indexes migrations "
+            "apiservices autoscaling batch claims containers drivers endpoints environment fields flowschemas indexes jobstatus migrations "
             "mounts networking nodes persistentvolumes pods podspec priorityclasses prioritylevels probes resources scheduling "
-            "security selectors services storage structs volumes windows workloads",
+            "security selectors services statuses storage structs volumes windows workloads",
             "server/handlers/test_answers_of_upstream_kinds",
             "their texts are compared with those of kube-apiserver, object by object",
         ),

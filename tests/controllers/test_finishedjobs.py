@@ -31,12 +31,15 @@ def condition(kind: str, status: str = "True", at: str = FINISHED) -> dict[str, 
     return {"type": kind, "status": status, "lastTransitionTime": at}
 
 
-async def create(plane: Plane, name: str, ttl: int | None, *conditions: dict[str, str]) -> None:
-    """A job with conditions."""
+async def create(plane: Plane, name: str, ttl: int | None, outcome: str = "") -> None:
+    """A job that ended, or runs, with the status that job controllers write."""
     client = plane.control_plane.client
     made = await client.create(TEAM, JOBS, job(name, ttl))
-    if conditions:
-        status = {**(made.get("status") or {}), "conditions": list(conditions)}
+    if outcome:
+        reached = condition("SuccessCriteriaMet" if outcome == "Complete" else "FailureTarget")
+        status = {**(made.get("status") or {}), "startTime": FINISHED, "conditions": [reached, condition(outcome)]}
+        if outcome == "Complete":
+            status["completionTime"] = FINISHED
         await client.update(TEAM, JOBS, {**made, "status": status}, subresource="status")
 
 
@@ -44,8 +47,8 @@ async def create(plane: Plane, name: str, ttl: int | None, *conditions: dict[str
 async def test_a_job_is_deleted_after_its_time(way: str, tmp_path: Path) -> None:
     """With its dependents before it. Others stay."""
     async with open_plane(way, tmp_path, "jobs.batch") as plane:
-        await create(plane, "complete", 0, condition("Complete"))
-        await create(plane, "kept", None, condition("Complete"))
+        await create(plane, "complete", 0, "Complete")
+        await create(plane, "kept", None, "Complete")
         selection = ("ttl-after-finished", "garbage-collector-controller")
         start_controllers(plane.supervisor, plane.client, plane.tap, selection)
 
@@ -54,7 +57,7 @@ async def test_a_job_is_deleted_after_its_time(way: str, tmp_path: Path) -> None
 
         owner = await plane.find(TEAM, JOBS, "complete")
         await create(plane, "running", 0)
-        await create(plane, "failed", 1, condition("Failed"))
+        await create(plane, "failed", 1, "Failed")
         if owner is not None:
             reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "complete", "uid": owner["metadata"]["uid"]}
             metadata = {"name": "dependent", "namespace": "default", "ownerReferences": [reference]}
@@ -70,7 +73,7 @@ async def test_a_job_is_deleted_after_its_time(way: str, tmp_path: Path) -> None
 async def test_a_job_waits_for_its_time(tmp_path: Path) -> None:
     """By a timer that is never long, as the time of day can be set."""
     async with open_plane(WAYS[0], tmp_path, "jobs.batch") as plane:
-        await create(plane, "one", 60, condition("Complete"))
+        await create(plane, "one", 60, "Complete")
         end = parse_time(FINISHED) + 60
         client = plane.client
         assert await FinishedJobController(client, clock=lambda: end - 7).reconcile(KEY) == Later(7)

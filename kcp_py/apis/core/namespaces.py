@@ -104,6 +104,6 @@ def _finalizers_problems(obj: dict[str, Any], path: str) -> list[FieldError]:
 
 def _finalizer_problems(finalizer: str) -> list[str]:
     problems = names.qualified_name_problems(finalizer)
-    if not problems and "/" not in finalizer and finalizer != FINALIZER:
-        return ["name is neither a standard finalizer name nor is it fully qualified"]
+    if "/" not in finalizer and finalizer != FINALIZER:
+        problems.append("name is neither a standard finalizer name nor is it fully qualified")
     return problems

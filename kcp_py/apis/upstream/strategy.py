@@ -6,7 +6,7 @@ Source: kubernetes `pkg/registry/*/strategy.go` and `storage.go`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kcp_py.apimachinery.fielderrors import FieldError
@@ -206,11 +206,16 @@ class UpstreamSchema:
         if (rules := self._validation) is not None:
             if "metadata" not in obj or ("spec" not in obj and self._has_spec):
                 return []
-            return list({(problem.field, problem.text): problem for problem in rules.problems(obj, old)}.values())
+            return _distinct(rules.problems(obj, old))
         return self._compiled.validate(self._codec.without_zeros(obj), old)
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """See `contract.CompiledSchema.validate_status`."""
         if self._validation is not None:
-            return self._validation.status_problems(obj, old)
+            return _distinct(self._validation.status_problems(obj, old))
         return self._compiled.validate_status(self._codec.without_zeros(obj), old)
+
+
+def _distinct(problems: Iterable[FieldError]) -> list[FieldError]:
+    """Each problem once."""
+    return list({(problem.field, problem.text): problem for problem in problems}.values())

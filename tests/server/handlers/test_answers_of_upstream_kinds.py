@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py.controllers.names import PROTECTED_BY
+from kcp_py.controllers.names import DISRUPTION, PROTECTED_BY
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.answers import differences, recorded
 from tests.server.handlers.conftest import Api, options
@@ -17,20 +17,20 @@ from tests.server.handlers.upstreamkinds import installed
 
 pytestmark = pytest.mark.anyio
 
-_PROTECTING = set(PROTECTED_BY.values())
+_OFF = {DISRUPTION, *PROTECTED_BY.values()}
 
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    """A server without the plugin that the recorded one ran without, and without the finalizers that a controller removes some time."""
-    settings = options(tmp_path, disable_admission_plugins=("ServiceAccount",), controllers=("*", *(f"-{name}" for name in _PROTECTING)))
+    """A server without the plugin that the recorded one ran without, and without controllers that change what cases write."""
+    settings = options(tmp_path, disable_admission_plugins=("ServiceAccount",), controllers=("*", *(f"-{name}" for name in sorted(_OFF))))
     async with ControlPlane(settings) as control_plane:
         transport = httpx.ASGITransport(control_plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
             yield Api(client, control_plane)
 
 
-_FILES = ("workloads", "machinery", "pods", "networks", "persistentvolumes", "policies", "storage")
+_FILES = ("workloads", "machinery", "pods", "statuses", "networks", "persistentvolumes", "policies", "storage")
 
 
 @pytest.mark.parametrize("group", [group for file in _FILES for group in recorded(file)], ids=lambda group: group["kind"])

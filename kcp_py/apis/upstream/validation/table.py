@@ -15,6 +15,7 @@ from kcp_py.apis.upstream.validation import (
     claims,
     endpoints,
     flowschemas,
+    jobstatus,
     migrations,
     networking,
     nodes,
@@ -23,6 +24,7 @@ from kcp_py.apis.upstream.validation import (
     priorityclasses,
     prioritylevels,
     services,
+    statuses,
     storage,
     workloads,
 )
@@ -67,10 +69,14 @@ def _pod_template(obj: Object) -> Problems:
 
 
 VALIDATIONS: Final[Mapping[str, Validation]] = {
-    "io.k8s.api.apps.v1.DaemonSet": Validation(workloads.daemon_set_problems, workloads.changed_daemon_set_problems),
-    "io.k8s.api.apps.v1.Deployment": Validation(workloads.deployment_problems),
-    "io.k8s.api.apps.v1.ReplicaSet": Validation(workloads.replica_set_problems),
-    "io.k8s.api.apps.v1.StatefulSet": Validation(workloads.stateful_set_problems, workloads.changed_stateful_set_problems),
+    "io.k8s.api.apps.v1.DaemonSet": Validation(
+        workloads.daemon_set_problems, workloads.changed_daemon_set_problems, status=statuses.daemon_set_status
+    ),
+    "io.k8s.api.apps.v1.Deployment": Validation(workloads.deployment_problems, status=statuses.deployment_status),
+    "io.k8s.api.apps.v1.ReplicaSet": Validation(workloads.replica_set_problems, status=statuses.replica_set_status),
+    "io.k8s.api.apps.v1.StatefulSet": Validation(
+        workloads.stateful_set_problems, workloads.changed_stateful_set_problems, status=statuses.stateful_set_status
+    ),
     "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler": Validation(
         autoscaling.old_autoscaler_problems, autoscaling.old_autoscaler_problems, status=autoscaling.autoscaler_status_problems
     ),
@@ -78,17 +84,19 @@ VALIDATIONS: Final[Mapping[str, Validation]] = {
         autoscaling.autoscaler_problems, autoscaling.autoscaler_problems, status=autoscaling.autoscaler_status_problems
     ),
     "io.k8s.api.batch.v1.CronJob": Validation(batch.cron_job_problems, batch.changed_cron_job_problems),
-    "io.k8s.api.batch.v1.Job": Validation(batch.job_problems, batch.changed_job_problems),
+    "io.k8s.api.batch.v1.Job": Validation(batch.job_problems, batch.changed_job_problems, status=jobstatus.job_status_problems),
     "io.k8s.api.core.v1.Endpoints": Validation(endpoints.endpoints_problems, endpoints.changed_endpoints_problems),
-    "io.k8s.api.core.v1.Node": Validation(nodes.node_problems, nodes.changed_node_problems),
+    "io.k8s.api.core.v1.Node": Validation(nodes.node_problems, nodes.changed_node_problems, status=nodes.changed_node_problems),
     "io.k8s.api.core.v1.PersistentVolume": Validation(persistentvolumes.volume_problems, persistentvolumes.changed_volume_problems),
     "io.k8s.api.core.v1.PersistentVolumeClaim": Validation(
         claims.claim_problems, claims.changed_claim_problems, status=claims.claim_status_problems
     ),
     "io.k8s.api.core.v1.Pod": Validation(pods.pod_problems, pods.changed_pod_problems),
     "io.k8s.api.core.v1.PodTemplate": Validation(_pod_template),
-    "io.k8s.api.core.v1.ReplicationController": Validation(workloads.replication_controller_problems),
-    "io.k8s.api.core.v1.Service": Validation(services.service_problems, services.changed_service_problems),
+    "io.k8s.api.core.v1.ReplicationController": Validation(workloads.replication_controller_problems, status=statuses.replica_set_status),
+    "io.k8s.api.core.v1.Service": Validation(
+        services.service_problems, services.changed_service_problems, status=statuses.service_status_problems
+    ),
     "io.k8s.api.discovery.v1.EndpointSlice": Validation(endpoints.slice_problems, endpoints.changed_slice_problems),
     "io.k8s.api.flowcontrol.v1.FlowSchema": Validation(flowschemas.flow_schema_problems, status=flowschemas.condition_types_problems),
     "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration": Validation(
@@ -102,7 +110,7 @@ VALIDATIONS: Final[Mapping[str, Validation]] = {
     "io.k8s.api.networking.v1.NetworkPolicy": Validation(networking.network_policy_problems, networking.network_policy_problems),
     "io.k8s.api.networking.v1.ServiceCIDR": Validation(networking.service_cidr_problems, networking.changed_service_cidr_problems),
     "io.k8s.api.node.v1.RuntimeClass": Validation(nodes.runtime_class_problems, nodes.changed_runtime_class_problems),
-    "io.k8s.api.policy.v1.PodDisruptionBudget": Validation(autoscaling.budget_problems),
+    "io.k8s.api.policy.v1.PodDisruptionBudget": Validation(autoscaling.budget_problems, status=statuses.budget_status_problems),
     "io.k8s.api.scheduling.v1.PriorityClass": Validation(
         priorityclasses.priority_class_problems, priorityclasses.changed_priority_class_problems
     ),
