@@ -77,7 +77,12 @@ def _resource_value(resource: GroupVersionResource) -> dict[str, str]:
 
 
 def options_value(operation: str, options: WriteOptions) -> dict[str, Any] | None:
-    """The options of a write as an object. Those of a patch are those of the update or the create that it becomes."""
+    """The options of a write as an object. Those of a patch are those of the update or the create that it becomes.
+
+    Connections have none.
+    """
+    if operation == "CONNECT":
+        return None
     value: dict[str, Any] = {"apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
         value["dryRun"] = ["All"]

@@ -156,6 +156,7 @@ class WebhookDispatch:
             if form is not None and paths is not None:
                 form = scale_of(form, paths)
             request[field] = None if form is None else sent_form(form, attributes)
+        request.setdefault("options", None)
         return request
 
     async def ask(self, invocation: Invocation, attributes: Attributes, request: Mapping[str, Any], *, mutating: bool) -> Answer:
@@ -178,8 +179,15 @@ class WebhookDispatch:
 
 
 def sent_form(obj: Mapping[str, Any], attributes: Attributes) -> dict[str, Any]:
-    """An object as clients of the cluster see it: with its cluster and its resourceVersion. It shares the rest with `obj`."""
+    """An object as clients of the cluster see it: with its cluster and its resourceVersion. It shares the rest with `obj`.
+
+    The options of a connection have no metadata.
+    """
+    if attributes.operation == "CONNECT":
+        return dict(obj)
     metadata = dict(obj.get("metadata") or {})
+    if attributes.subresource and attributes.namespace:
+        metadata.setdefault("namespace", attributes.namespace)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), CLUSTER_ANNOTATION: attributes.cluster}
     if attributes.resource_version:
         metadata["resourceVersion"] = attributes.resource_version

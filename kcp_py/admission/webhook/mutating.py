@@ -153,6 +153,12 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         """Make an object that a webhook changed the object of the write, in place, in the form of its kind."""
         own, obj, webhook = attributes.resource, attributes.obj, invocation.webhook.name
         assert obj is not None
+        if attributes.operation == "CONNECT":
+            if not isinstance(patched, dict) or any(patched.get(field) != obj[field] for field in ("apiVersion", "kind")):
+                raise errors.internal(f"admission webhook {go_quote(webhook)} made something else of the object")
+            obj.clear()
+            obj.update(patched)
+            return
         if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
             raise errors.internal(f"admission webhook {go_quote(webhook)} made something else of the object")
         if (paths := attributes.request.target.scale) is not None:

@@ -12,6 +12,8 @@ from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 
 _FLAGS: Final = frozenset({"stdin", "stdout", "stderr", "tty"})
+_PARTS_OF_SUBRESOURCE: Final = 3
+"""Resource, name, subresource."""
 _LISTS: Final = frozenset({"command", "ports"})
 
 
@@ -21,16 +23,23 @@ async def connect(backend: Backend, exchange: Exchange, target: Resolved) -> Non
     Plugins see the operation `CONNECT` with the options as the object, as upstream (apiserver `ConnectResource`). They do not see
     reads of logs.
     """
+    query = exchange.query
     subresource = target.resource.subresources[target.subresource]
     assert subresource.connections is not None, "the handler was chosen for them"
     if subresource.kind is not None:
         admission = backend.access.admission
         request = WriteRequest(exchange.context, target, CreateOptions())
-        document = options_document(str(subresource.kind.group_version), subresource.kind.kind, exchange.query)
+        document = options_document(str(subresource.kind.group_version), subresource.kind.kind, query)
+        if rest := exchange.context.info.parts[_PARTS_OF_SUBRESOURCE:]:
+            # Only a proxy has further segments. They replace the parameter, as upstream.
+            document["path"] = "/" + "/".join(rest)
+        given = dict(document)
         attributes = attributes_of("CONNECT", request, target.namespace, target.name, obj=document, old=None, compares=[])
         await admission.mutate(attributes, own_kind=False)
         await admission.validate(attributes)
-    await subresource.connections.connect(target, exchange.query)
+        if document != given:
+            query = {**query, **query_of(document, given)}
+    await subresource.connections.connect(target, query)
     await exchange.respond(204, b"")
 
 
@@ -45,4 +54,16 @@ def options_document(api_version: str, kind: str, query: Mapping[str, Sequence[s
             found[name] = [int(one) for one in values if one.isdecimal()] if name == "ports" else list(values)
         elif name in {"container", "path"}:
             found[name] = values[0]
+    return found
+
+
+def query_of(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The parameters of a connection whose options plugins changed."""
+    found: dict[str, list[str]] = {}
+    for name in (_FLAGS | _LISTS | {"container"}) & {*document, *given}:
+        value = document.get(name)
+        if name in _FLAGS:
+            found[name] = [str(value is True).lower()]
+        else:
+            found[name] = [str(one) for one in (value if isinstance(value, list) else () if value is None else (value,))]
     return found

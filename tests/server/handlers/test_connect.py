@@ -64,7 +64,7 @@ async def test_admission_sees_connections_but_no_reads_of_logs(tmp_path: Path) -
             {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["ls", "-l"], "stdin": True, "tty": True, "container": "a"},
         ),
         ("one", "portforward", {"apiVersion": "v1", "kind": "PodPortForwardOptions", "ports": [80, 81]}),
-        ("none", "proxy", {"apiVersion": "v1", "kind": "NodeProxyOptions"}),
+        ("none", "proxy", {"apiVersion": "v1", "kind": "NodeProxyOptions", "path": "/stats/x"}),
     ]
 
 
