@@ -148,7 +148,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         problem = ""
         for address in addresses:
             try:
-                return await self._network.connect_tcp(address, port, timeout=timeout, socket_options=socket_options)
+                return _Opening(await self._network.connect_tcp(address, port, timeout=timeout, socket_options=socket_options))
             except httpcore.ConnectError as error:
                 shown = f"[{address}]" if ":" in address else address
                 problem = f"dial tcp {shown}:{port}: connect: {_reason(error)}"
@@ -164,6 +164,27 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await asyncio.sleep(seconds)
+
+
+class _Opening(httpcore.AsyncNetworkStream):
+    """A connection that has no TLS yet. It is closed where its handshake is given up, which the library does for errors only."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        """Shake hands."""
+        try:
+            return await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except asyncio.CancelledError:
+            await self._stream.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._stream.aclose()
 
 
 def _reason(error: BaseException) -> str:

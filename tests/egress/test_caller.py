@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -167,6 +167,25 @@ async def test_who_does_not_listen_is_named_as_upstream_names_it(certificate: Ce
         assert (await problem(caller, Endpoint("https://no-such-name.invalid/"))).endswith("lookup no-such-name.invalid: no such host")
         for url in ("https://h\u00f6st/", "https://[::1/", "https://host:port/", "https://127.0.0.1:1/a b"):
             assert await problem(caller, Endpoint(url))
+
+
+async def test_handshakes_that_are_given_up_leave_no_connection(certificate: Certificate) -> None:
+    """A server that never answers the handshake sees the end of the connection when the time of the call is over."""
+    ended = asyncio.Event()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=2**20)
+    where = Endpoint(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", certificate.authority)
+    async with server, calling() as caller:
+        with pytest.raises(CallError, match="context deadline exceeded"):
+            await caller.post(where, b"{}", max_bytes=LARGE, timeout=1, tenant="a")
+        async with asyncio.timeout(60):
+            await ended.wait()
 
 
 async def test_services_are_found_by_the_operators_resolver(certificate: Certificate) -> None:
