@@ -29,6 +29,7 @@ RESOURCE_QUOTA: Final = "resourcequota-controller"
 SERVICE_ACCOUNT_SECRETS: Final = "serviceaccount-token-controller"
 SIGNING: Final = "certificatesigningrequest-signing-controller"
 SIGNING_REQUEST_CLEANER: Final = "certificatesigningrequest-cleaner-controller"
+STORAGE_VERSION_MIGRATOR: Final = "storage-version-migrator-controller"
 TTL_AFTER_FINISHED: Final = "ttl-after-finished-controller"
 VALIDATING_POLICY_STATUS: Final = "validatingadmissionpolicy-status-controller"
 VOLUME_PROTECTION: Final = "persistentvolume-protection-controller"
@@ -52,6 +53,7 @@ CONTROLLERS: Final = (
     POD_GARBAGE_COLLECTOR,
     RESOURCE_QUOTA,
     SERVICE_ACCOUNT_SECRETS,
+    STORAGE_VERSION_MIGRATOR,
     TTL_AFTER_FINISHED,
     VALIDATING_POLICY_STATUS,
     CLASS_PROTECTION,

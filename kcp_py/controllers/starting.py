@@ -21,6 +21,7 @@ from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.kubeletrequests import KubeletRequestController
 from kcp_py.controllers.legacytokens import LegacyTokenCleaner
 from kcp_py.controllers.logicalclusters import LogicalClusterController
+from kcp_py.controllers.migrations import StorageVersionMigrator
 from kcp_py.controllers.names import ALIASES, LOGICAL_CLUSTER_LIMITS, WORKLOAD_SIMULATION, check_selection, is_enabled
 from kcp_py.controllers.namespaces import NamespaceController
 from kcp_py.controllers.pods import PodGarbageCollector
@@ -139,6 +140,7 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
     yield ClassProtectionController(acting_as("volumeattributesclass-protection-controller"))
     yield VolumeProtectionController(acting_as("pv-protection-controller"))
     yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
+    yield StorageVersionMigrator(client, clock=clock)
     yield TokenSecretController(acting_as(CONTROLLER))
     yield PolicyStatusController(acting_as("validatingadmissionpolicy-status-controller"))
     if WORKLOADS in settings.simulate:

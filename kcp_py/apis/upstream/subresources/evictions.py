@@ -6,11 +6,12 @@ that of two evictions for the last allowed disruption exactly one succeeds.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import DecodingError, StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, Preconditions, UpdateOptions, decode_delete_options
@@ -29,6 +30,7 @@ _ATTEMPTS: Final = 20
 _VIOLATION: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _CAUSE: Final = "DisruptionBudget"
 _SEVERAL: Final = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+_STRUCT_FIELD: Final = re.compile(r"Go struct field \w+\.")
 _UNSAFE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _TARGETED: Final = {
     "type": "DisruptionTarget",
@@ -159,7 +161,13 @@ def _deletion(eviction: Object, request: WriteRequest) -> DeleteOptions:
     if dry_run and request.dry_run and dry_run != ["All"]:
         content = " ".join(map(str, dry_run))
         raise StatusError(500, "", f"Non-matching dry-run options in request and content: [All] and [{content}]")
-    options = decode_delete_options({}, given)
+    try:
+        options = decode_delete_options({}, given)
+    except StatusError as error:
+        if error.code != 400:
+            raise
+        version = eviction["apiVersion"].rpartition("/")[2]
+        raise DecodingError("Eviction", version, _STRUCT_FIELD.sub(r"\g<0>deleteOptions.", error.message)) from None
     return replace(options, dry_run=True) if request.dry_run else options
 
 

@@ -18,16 +18,22 @@ from kcp_py.schema.compilation import compile_schema
 from kcp_py.schema.contract import CompiledSchema
 
 _TEXT: Final = {"type": "string"}
+_ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
+"""Looked at by the code that uses it."""
+_IDENTITY: Final = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": {"type": "object", **_ANY}}
+_DELETION: Final = ("gracePeriodSeconds", "preconditions", "orphanDependents", "propagationPolicy", "dryRun")
+_UNSAFE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _EVICTION: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
-        "deleteOptions": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        **_IDENTITY,
+        "deleteOptions": {"type": "object", "properties": {"apiVersion": _ANY, "kind": _ANY, **dict.fromkeys((*_DELETION, _UNSAFE), _ANY)}},
     },
 }
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _BINDING: Final[Mapping[str, Any]] = {
     "type": "object",
-    "properties": {"target": {"type": "object", "properties": dict.fromkeys(_REFERENCE, _TEXT)}},
+    "properties": {**_IDENTITY, "target": {"type": "object", "properties": dict.fromkeys(_REFERENCE, _TEXT)}},
 }
 _CHANGED: Final = ("get", "patch", "update")
 _STREAM: Final = ("create", "get")
