@@ -10,6 +10,7 @@ from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.apis.access import GrantSource
 from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
+from kcp_py.apis.core.componentstatuses import component_statuses
 from kcp_py.apis.core.configuration import ConfigMapStrategy
 from kcp_py.apis.core.kubernetes_service import kubernetes_service
 from kcp_py.apis.core.namespaceobjects import root_ca_config_map
@@ -105,7 +106,7 @@ def build_catalog(
         upstream = upstream_resources(root, options.builtin_kinds, defaults, kinds)
     usages = ClusterUsages()
     described = [cluster_usages(usages), cluster_authentication(), *(one for one in apis if not isinstance(one, ResourceSource))]
-    added = [one.served(root) for one in described]
+    added = [*(one.served(root) for one in described), component_statuses(access.storage, root)]
     _check_distinct((*builtin_resources(root), *upstream), added)
     names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
