@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -67,6 +68,31 @@ def test_definitions_tokens_and_deletions_are_shared(pair: tuple[ServerProcess, 
             assert event["type"] != "ERROR", event
     assert second.request("GET", "/clusters/*/apis/pair.example.com/v1/things").code in (200, 404)
     assert second.request("GET", PATH).json["items"] == []
+
+
+def test_policies_are_shared(pair: tuple[ServerProcess, ServerProcess]) -> None:
+    """A change of a policy holds at once on the server that answered it; the other one follows, and does not forget it again."""
+    api = "/clusters/pair/apis/admissionregistration.k8s.io/v1"
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]
+    spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "false"}]}
+    bound = {"policyName": "p", "validationActions": ["Deny"]}
+    with Session(pair[0]) as a, Session(pair[1]) as b:
+        for session in (a, b):
+            assert session.request("POST", f"{PATH}?dryRun=All", configmap("x", {}))[0] == 201
+        assert a.request("POST", f"{api}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec})[0] == 201
+        assert a.request("POST", f"{api}/validatingadmissionpolicybindings", {"metadata": {"name": "b"}, "spec": bound})[0] == 201
+        writer, other = a, b
+        for turn in range(10):
+            expected = 201 if turn % 2 else 422
+            assert writer.request("POST", f"{PATH}?dryRun=All", configmap("x", {}))[0] == expected
+            deadline = time.monotonic() + TIMEOUT
+            while other.request("POST", f"{PATH}?dryRun=All", configmap("x", {}))[0] != expected:
+                assert time.monotonic() < deadline
+            assert {other.request("POST", PATH, configmap(f"o{turn}-{number}", {}))[0] for number in range(10)} == {expected}
+            writer, other = other, writer
+            change = {"spec": {"validations": [{"expression": "false" if turn % 2 else "true"}]}}
+            path = f"{api}/validatingadmissionpolicies/p"
+            assert writer.request("PATCH", path, change, **{"Content-Type": "application/merge-patch+json"})[0] == 200
 
 
 def test_continue_tokens_are_shared(pair: tuple[ServerProcess, ServerProcess]) -> None:

@@ -255,6 +255,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
 }
 
 SUITES: Final[dict[str, tuple[str, str]]] = {
+    "admission/policy": ("answers underload", "recorded answers to whole requests, and changes of policies while others write"),
     "authn/serviceaccount": ("attacks legacy", "tokens that are wrong in one way, and those of secrets, through the whole server"),
     "apimachinery/managedfields": ("properties", "compares implementations of the same rules"),
     "apimachinery/serializer/protobuf": ("golden oracle", "compare whole messages with those of others"),
