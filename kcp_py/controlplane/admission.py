@@ -77,6 +77,7 @@ from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.read import find
+from kcp_py.telemetry.gauges import Gauges
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
 
@@ -140,6 +141,25 @@ def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin]
         return [makers[name]() for name in order if name in makers and is_on(name, enabled, disabled)]
 
     return AdmissionChain((*own(FIRST), *(plugin for plugin in additional if plugin.name not in disabled), *own(LAST)))
+
+
+def describe_policies(chain: AdmissionChain, gauges: Gauges) -> None:
+    """Offer the metrics of policies. Names of policies and bindings, which are labels upstream, belong to tenants and are left out.
+
+    Source: k8s.io/apiserver `pkg/admission/plugin/policy/validating/metrics` and `policy/mutating/metrics`.
+    """
+    for plugin in chain.plugins:
+        if isinstance(plugin, ValidatingAdmissionPolicy):
+            name, labels = "apiserver_validating_admission_policy_check", ("error_type", "enforcement_action")
+            text = "Decisions of ValidatingAdmissionPolicies that deny, warn or audit, or that allow in spite of an error."
+            gauges.add(name, text, _counts(plugin.checks), kind="counter", labels=labels)
+        elif isinstance(plugin, MutatingAdmissionPolicy):
+            name, text = "apiserver_mutating_admission_policy_check", "Mutations by MutatingAdmissionPolicies."
+            gauges.add(name, text, _counts(plugin.checks), kind="counter", labels=("error_type",))
+
+
+def _counts(counts: dict[Any, int]) -> Callable[[], Mapping[tuple[str, ...], float]]:
+    return lambda: {labels: float(count) for labels, count in counts.copy().items()}
 
 
 def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Mapping[str, Callable[[], AdmissionPlugin]]:

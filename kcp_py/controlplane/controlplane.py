@@ -20,7 +20,7 @@ from kcp_py.authz.authorizer import Authorizer
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, ControllerSettings, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
-from kcp_py.controlplane.admission import AdmissionParts, build_admission
+from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
 from kcp_py.controlplane.identity import Identity, build_identity
@@ -240,6 +240,7 @@ class ControlPlane:
             webhooks=webhooks,
         )
         access.admission = build_admission(parts, self._admission)
+        describe_policies(access.admission, self.gauges)
         access.ledger = quotas
         await assign_to_services(access, options)
         access.observe(clusters.prefix, clusters)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcp_py.admission.policy.compiled import CompiledPolicies
 from kcp_py.admission.policy.definitions import Binding, Definition
 from kcp_py.admission.policy.engine import PolicyEngine, Write
+from kcp_py.admission.policy.evaluation import OUT_OF_BUDGET
 from kcp_py.admission.reinvocation import Rounds
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -74,6 +75,8 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
     def __init__(self, engine: PolicyEngine) -> None:
         self._engine = engine
         self._compiled: CompiledPolicies[MutatingPolicy] = CompiledPolicies(_compile)
+        self.checks: dict[tuple[str], int] = {}
+        """Error type -> how many mutations; upstream's label."""
 
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no policies for a resource, or the resource is exempt."""
@@ -132,13 +135,18 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         for mutation in policy.mutations:
             try:
                 changed = await self._mutate(policy, mutation, invocation, write) or changed
+                self._count("no_error")
             except MutationError as error:
+                self._count("out_of_budget" if OUT_OF_BUDGET in str(error) else "invalid_error")
                 failures.append(_Failure(definition, invocation.binding, str(error), "Invalid"))
         if changed:
             rounds.changed()
         if definition.reinvoked:
             rounds.applied(invocation.identity)
         return changed
+
+    def _count(self, kind: str) -> None:
+        self.checks[(kind,)] = self.checks.get((kind,), 0) + 1
 
     async def _mutate(self, policy: MutatingPolicy, mutation: Mutation, invocation: _Invocation, write: Write) -> bool:
         """Apply one mutation to the object of a write. Returns whether it changed the object.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kcp_py.admission.policy.compiled import CompiledPolicies
 from kcp_py.admission.policy.definitions import Binding, Definition, Hook
 from kcp_py.admission.policy.engine import PolicyEngine, Write
-from kcp_py.admission.policy.evaluation import Allowance
+from kcp_py.admission.policy.evaluation import OUT_OF_BUDGET, Allowance
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -29,6 +29,10 @@ _MOST_FAILURES: Final = 50
 _LONGEST_ANNOTATION: Final = 10 * 1024
 
 
+Checks = dict[tuple[str, str], int]
+"""Error type and action -> how many decisions. Upstream's labels; names of policies are chosen by tenants, and left out."""
+
+
 class _Denial(NamedTuple):
     definition: Definition
     binding: Binding | None
@@ -39,9 +43,10 @@ class _Denial(NamedTuple):
 class _Outcome:
     """What the policies have said about a write up to now."""
 
-    def __init__(self) -> None:
+    def __init__(self, checks: Checks) -> None:
         self.denials: list[_Denial] = []
         self.failures: list[dict[str, Any]] = []
+        self._checks = checks
 
     def misconfigured(self, definition: Definition, binding: Binding | None, error: str) -> None:
         """A policy or a binding cannot be used."""
@@ -54,8 +59,11 @@ class _Outcome:
         definition = hook.definition
         for decision in verdict.decisions:
             if decision.allowed:
+                if decision.message:
+                    self._count(decision.message, "allow")
                 continue
             for action in binding.actions:
+                self._count(decision.message, action.lower())
                 match action:
                     case "Deny":
                         self.denials.append(_Denial(definition, binding, decision.message, decision.reason))
@@ -75,11 +83,18 @@ class _Outcome:
         for annotation in verdict.annotations:
             if annotation.failed:
                 self.denials.append(_Denial(definition, binding, annotation.value))
+                self._count(annotation.value, "deny")
                 continue
             value = annotation.value.encode()[:_LONGEST_ANNOTATION].decode(errors="ignore")
             values = annotations.setdefault(annotation.key, [])
             if value not in values:
                 values.append(value)
+
+    def _count(self, message: str, action: str) -> None:
+        # As upstream, a validation that is false is an error, too.
+        compiles = not message.startswith("compilation")
+        kind = ("out_of_budget" if message.startswith(OUT_OF_BUDGET) else "invalid_error") if compiles else "compile_error"
+        self._checks[kind, action] = self._checks.get((kind, action), 0) + 1
 
 
 def _compile(spec: Mapping[str, Any]) -> ValidatingPolicy:
@@ -98,6 +113,8 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
     def __init__(self, engine: PolicyEngine) -> None:
         self._engine = engine
         self._compiled: CompiledPolicies[ValidatingPolicy] = CompiledPolicies(_compile)
+        self.checks: Checks = {}
+        """How many decisions denied, warned, audited, or allowed in spite of an error."""
 
     def ignores(self, cluster: Name, resource: GroupResource) -> bool:
         """Whether the cluster has no policies, or the resource is exempt."""
@@ -120,7 +137,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
         if not hooks:
             return
         write = self._engine.begin(attributes)
-        outcome = _Outcome()
+        outcome = _Outcome(self.checks)
         for hook in hooks:
             if not self._judge_at_once(hook, write, outcome):
                 await self._judge(hook, write, outcome)

@@ -100,3 +100,17 @@ async def test_fields_that_the_kind_does_not_have(api: Api) -> None:
     """A JSON patch that adds an unknown field adds nothing. kube-apiserver answers with 500."""
     await configure(api, "p", ["J", "[JSONPatch{op: 'add', path: '/nope', value: 'x'}]"])
     assert "nope" not in await api.ok("POST", CONFIG_MAPS, config_map("x"))
+
+
+async def test_metrics(api: Api) -> None:
+    """Mutations are counted by upstream's types of errors."""
+    await configure(api, "p", ["A", "Object{data: {'a': object.data.k}}"])
+    await api.ok("POST", CONFIG_MAPS, config_map("x", k="1"))
+    await api.ok("POST", CONFIG_MAPS, config_map("y", k="1"))
+    await api.fails(403, "POST", CONFIG_MAPS, config_map("z", other="1"))
+    name = "apiserver_mutating_admission_policy_check_total"
+    lines = (await api("GET", "/metrics")).text.splitlines()
+    assert [line for line in lines if line.startswith(name)] == [
+        f'{name}{{error_type="no_error"}} 2.0',
+        f'{name}{{error_type="invalid_error"}} 1.0',
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -216,6 +217,83 @@ async def test_conditions_and_failure_policy(api: Api) -> None:
     await api.ok("POST", CONFIG_MAPS, config_map("x", z="n"))
     await refused(api, config_map("y", x="y", z="n"))
     await api.ok("POST", CONFIG_MAPS, config_map("y", x="y"))
+
+
+async def test_metrics(api: Api) -> None:
+    """Decisions are counted by upstream's types and actions, and by nothing that a tenant has chosen."""
+    name = "apiserver_validating_admission_policy_check_total"
+
+    async def counted() -> dict[str, float]:
+        lines = (await api("GET", "/metrics")).text.splitlines()
+        samples = [line.rpartition(" ") for line in lines if line.startswith(name)]
+        return {labels.removeprefix(name): float(value) for labels, _, value in samples}
+
+    expensive = "true"
+    for _ in range(5):
+        expensive = f"[0,1,2,3,4,5,6,7,8,9].all(a, {expensive})"
+    await configure(api, policy("p", "object.data.k == 'a'"), binding("b", "p", "Deny"), binding("w", "p", "Warn", "Audit"))
+    await configure(api, policy("ignored", "object.data.nope == 'x'", failurePolicy="Ignore"), binding("i", "ignored"))
+    await configure(api, policy("large", *[expensive] * 30, rules=[rule("secrets")]), binding("l", "large"))
+    await api.ok("DELETE", f"{POLICIES}/ignored")
+    await api.fails(422, "POST", CONFIG_MAPS, config_map(k="b"))
+    await api.ok("POST", CONFIG_MAPS, config_map(k="a"))
+    await api.fails(422, "POST", CONFIG_MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "s"}})
+    assert await counted() == {
+        '{enforcement_action="deny",error_type="invalid_error"}': 1,
+        '{enforcement_action="warn",error_type="invalid_error"}': 1,
+        '{enforcement_action="audit",error_type="invalid_error"}': 1,
+        '{enforcement_action="deny",error_type="out_of_budget"}': 1,
+    }
+    await configure(api, policy("ignored", "object.data.nope == 'x'", failurePolicy="Ignore"))
+    await api.ok("POST", CONFIG_MAPS, config_map("y", k="a"))
+    assert (await counted())['{enforcement_action="allow",error_type="invalid_error"}'] == 1
+
+
+async def test_other_tenants(api: Api) -> None:
+    """Equal policies of two clusters are compiled once, and read the parameters, namespaces and permissions of their own cluster."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    expression = "params.data.open == 'yes' && namespaceObject.metadata.labels.tenant == params.data.tenant"
+    others = ("/clusters/b", "/clusters/c")
+    for cluster in others:
+        tenant = cluster[-1]
+        await api.ok("POST", f"{cluster}/api/v1/namespaces", {"metadata": {"name": "n", "labels": {"tenant": tenant}}})
+        given = policy("p", expression, rules=[rule("secrets")], paramKind=kind)
+        await configure(
+            api, given, binding(paramRef={"name": "limit", "namespace": "default", "parameterNotFoundAction": "Deny"}), cluster=cluster
+        )
+    await api.ok("POST", "/clusters/b/api/v1/namespaces/default/configmaps", config_map("limit", open="yes", tenant="b"))
+    secret = {"metadata": {"name": "s"}}
+    await api.ok("POST", "/clusters/b/api/v1/namespaces/n/secrets", secret)
+    assert "no params found" in await refused(api, secret, path="/clusters/c/api/v1/namespaces/n/secrets")
+    await api.ok("POST", "/clusters/c/api/v1/namespaces/default/configmaps", config_map("limit", open="yes", tenant="b"))
+    assert "failed expression" in await refused(api, secret, path="/clusters/c/api/v1/namespaces/n/secrets")
+    await api.ok("POST", f"{CLUSTER}/api/v1/namespaces/default/secrets", secret)
+
+
+async def test_a_namespace_is_deleted_with_its_parameters(api: Api) -> None:
+    """Policies see deletions of the content, and parameters that are gone are missing."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    await api.ok("POST", f"{CLUSTER}/api/v1/namespaces", {"metadata": {"name": "n"}})
+    path = f"{CLUSTER}/api/v1/namespaces/n/configmaps"
+    await api.ok("POST", path, config_map("limit", open="yes"))
+    rules = [rule("configmaps", operations=("CREATE",))]
+    given = policy("p", "params.data.open == 'yes'", rules=rules, paramKind=kind)
+    await configure(api, given, binding(paramRef={"name": "limit", "namespace": "n", "parameterNotFoundAction": "Deny"}))
+    await api.ok("POST", CONFIG_MAPS, config_map("before"))
+    await api.ok("DELETE", f"{CLUSTER}/api/v1/namespaces/n")
+    await gone(api, f"{CLUSTER}/api/v1/namespaces/n")
+    assert "no params found" in await refused(api, config_map("after"))
+
+
+async def test_expressions_that_are_too_large(api: Api) -> None:
+    """They are refused with the policy, without a word about the server; many requests at once wait for one compilation."""
+    for text in ("(" * 3000 + "true" + ")" * 3000, "[" * 2000 + "]" * 2000 + " == []", " || ".join(["true"] * 60_000)):
+        status = await api.fails(422, "POST", POLICIES, policy("p", text))
+        assert status["reason"] == "Invalid"
+    many = " && ".join(f"object.metadata.name != 'n{number}'" for number in range(400))
+    await configure(api, policy("p", *[many] * 10), binding())
+    codes = await asyncio.gather(*(api("POST", CONFIG_MAPS, config_map(f"n{number}")) for number in range(395, 405)))
+    assert sorted(response.status_code for response in codes) == [201] * 5 + [422] * 5
 
 
 async def test_deletion_of_a_cluster(api: Api) -> None:
