@@ -44,7 +44,7 @@ def new_request_problems(obj: Object) -> list[FieldError]:
     try:
         parse_request(decoded(spec.get("request")))
     except RequestError as error:
-        problems.append(invalid("spec.request", spec.get("request") or "", str(error)))
+        problems.append(invalid("spec.request", spec.get("request"), str(error)))
     problems += _usage_problems(spec.get("usages") or ())
     signer = spec.get("signerName") or ""
     if signer == LEGACY_SIGNER:

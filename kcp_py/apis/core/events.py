@@ -152,8 +152,13 @@ _FIXED: Final = (
 )
 
 
+_TEXTS: Final = frozenset({"reason", "message", "type", "action", "reportingComponent", "reportingInstance"})
+
+
 def _shown(event: dict[str, Any], member: str) -> Any:
     value = event.get(member)
+    if value is None and member in _TEXTS:
+        return ""
     return go_struct(value, _STRUCTS[member]) if member in _STRUCTS and value is not None else value
 
 

@@ -193,7 +193,7 @@ def _bounds_problems(given: Mapping[str, Quantity], name: str, path: str) -> lis
         here = f"{path}.maxLimitRequestRatio[{name}]"
         if ratio.nano < 10**9:
             problems.append(invalid(here, str(ratio), f"ratio {ratio} is less than 1"))
-        if "min" in given and "max" in given and given["min"].nano > 0:
+        if "min" in given and "max" in given and given["min"].nano != 0:
             limit = given["max"].nano / given["min"].nano
             if ratio.nano / 10**9 > limit:
                 problems.append(invalid(here, str(ratio), f"ratio {ratio} is greater than max/min = {limit:f}"))

@@ -89,10 +89,10 @@ class RoleBindingStrategy(_Rbac):
         return problems
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        problems = self._given_problems(obj)
+        problems = self.validate(obj)
         if obj.get("roleRef") != old.get("roleRef"):
             problems.append(invalid("roleRef", go_struct(obj["roleRef"], _ROLE_REFERENCE), "field is immutable"))
-        return problems + _missing_name_problems(obj)
+        return problems
 
     def _subject_problems(self, subject: dict[str, Any], path: str) -> list[FieldError]:
         name, group, kind = subject.get("name", ""), subject.get("apiGroup", ""), subject.get("kind", "")
