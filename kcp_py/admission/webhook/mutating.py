@@ -204,6 +204,12 @@ async def _conform(resource: ServedResource, obj: dict[str, Any], webhook: str, 
             conform(resource, obj, f"webhook {webhook}")
     except DecodingError as error:
         raise errors.internal(error.problem) from None
+    except StatusError as error:
+        # Upstream's text about metadata of wrong types is that of the decoder alone.
+        _, found, problem = error.message.partition(f"admission plugin webhook {webhook} made an invalid object: ")
+        if not found:
+            raise
+        raise errors.internal(problem) from None
 
 
 def _operations(patch: bytes, webhook: str) -> Any:

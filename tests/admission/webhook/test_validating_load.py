@@ -70,24 +70,21 @@ async def test_a_webhook_that_calls_the_server(api: Api, hooks: Hooks) -> None:
 
 
 async def test_a_webhook_that_is_asked_about_its_own_writes(api: Api, hooks: Hooks) -> None:
-    """Writes that call webhooks that write end at the bound on waiting writes, and the server goes on."""
-    count = 0
+    """Writes that call webhooks that write do not wait for each other."""
+    names: list[str] = []
 
     async def respond(request: Request) -> bytes:
-        nonlocal count
         asked = request.json()["request"]
-        count += 1
-        answer = await api("POST", f"{MAPS}?dryRun=All", config_map(f"m{count}"))
-        return review(asked, allowed=answer.status_code == 201, status={"message": str(answer.status_code)})
+        names.append(asked["name"])
+        if len(names) < 10:
+            await api.ok("POST", MAPS, config_map(f"m{len(names)}"))
+        return review(asked)
 
     hooks.server.respond = respond
-    await configure(api, "validating", hooks.webhook("/x", timeoutSeconds=1))
+    await configure(api, "validating", hooks.webhook("/x"))
     async with asyncio.timeout(60):
-        answer = await api("POST", MAPS, config_map())
-    assert answer.status_code in {400, 500}
-    assert 1 < count <= 128
-    await api.ok("GET", MAPS)
-    await api.ok("POST", MAPS.replace("/a/", "/b/"), config_map())
+        await api.ok("POST", MAPS, config_map("m0"))
+    assert names == [f"m{number}" for number in range(10)]
 
 
 async def test_a_hundred_webhooks(api: Api, hooks: Hooks) -> None:
