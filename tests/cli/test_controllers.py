@@ -29,7 +29,7 @@ def test_an_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) ->
     """With the known names, before the kubeconfig is read."""
     assert run(["controllers", "--controllers", "*,-namspaces", "--kubeconfig", "/nonexistent"]) == 2
     assert (
-        "error: --controllers: unknown controllers: namspaces; there are certificatesigningrequest-cleaner-controller, "
+        "error: --controllers: unknown controllers: namspaces; there are certificatesigningrequest-approving-controller, "
         in capsys.readouterr().err
     )
 
