@@ -214,7 +214,8 @@ class _Observation:
         """Set when the filter of the stream is not that of the observers any more."""
         self._revision = -1
         """Up to which observers were called; -1 while there is no stream."""
-        self._moved = asyncio.Condition()
+        self._moved = asyncio.Event()
+        """Replaced whenever it is set, which wakes all that wait for the revision, for `run`, or for observers to end."""
         self._cuts = 0
         self._behind = False
         """Whether observers may have missed changes before the stream begins."""
@@ -223,7 +224,12 @@ class _Observation:
     def add(self, observer: _Observer) -> Callable[[], None]:
         self._observers.append(observer)
         self._asked.set()
-        return lambda: self._observers.remove(observer)
+
+        def end() -> None:
+            self._observers.remove(observer)
+            self._wake()
+
+        return end
 
     def add_removal(self, callback: Callable[[Name], None]) -> Callable[[], None]:
         self._removals.append(callback)
@@ -233,8 +239,7 @@ class _Observation:
     async def attached(self) -> None:
         """Wait until observers, if there are any, are called with what happens. Nothing calls them before `run` runs."""
         while self._observers and self._running and (self._revision < 0 or self._asked.is_set()):
-            async with self._moved:
-                await self._moved.wait()
+            await self._moved.wait()
         self._behind = self._behind or not self._running
 
     async def reached(self, revision: int) -> None:
@@ -247,8 +252,7 @@ class _Observation:
         while self._observers and self._running and self._revision < revision:
             if self._cuts != cuts:
                 _raise_cut()
-            async with self._moved:
-                await self._moved.wait()
+            await self._moved.wait()
 
     async def run(self) -> None:
         self._running = True
@@ -259,7 +263,7 @@ class _Observation:
                 await self._follow_until_asked()
         finally:
             self._running = False
-            await self._cut()
+            self._cut()
 
     async def _follow_until_asked(self) -> None:
         following = asyncio.ensure_future(self._follow(merged([one.concerned for one in self._observers])))
@@ -272,33 +276,36 @@ class _Observation:
                 following.result()
         finally:
             following.cancel()
-            await asyncio.wait((following,))
+            # Before the wait, which another cancellation may interrupt: the next run has to begin a stream, or readers wait for ever.
             self._asked.set()
-            await self._cut()
+            self._cut()
+            await asyncio.wait((following,))
 
     async def _follow(self, concerned: ObjectFilter) -> None:
         async with aclosing(self._tap.lines("observations", (("filter", filter_text(concerned)),))) as lines:
             async for line in lines:
                 if "revision" in line:
-                    await self._move(line["revision"])
+                    self._move(line["revision"])
                 else:
                     self._show(read_change(line))
 
-    async def _move(self, revision: int) -> None:
+    def _move(self, revision: int) -> None:
         if self._revision < 0:
             if self._behind:
                 for one in list(self._observers):
                     one.missed()
             self._behind = True
-        async with self._moved:
-            self._revision = revision
-            self._moved.notify_all()
+        self._revision = revision
+        self._wake()
 
-    async def _cut(self) -> None:
-        async with self._moved:
-            self._revision = -1
-            self._cuts += 1
-            self._moved.notify_all()
+    def _cut(self) -> None:
+        self._revision = -1
+        self._cuts += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     def _show(self, change: ObjectChange) -> None:
         for one in list(self._observers):

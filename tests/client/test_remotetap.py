@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,57 @@ async def test_reading_does_not_wait_for_a_stream_that_nothing_runs(apart: Apart
         assert (found, missed.is_set()) == (["one"], False)
         apart.supervisor.start("tap", apart.tap.run)
         await missed.wait()
+
+
+async def test_a_stream_begins_again_after_two_cancellations(apart: Apart) -> None:
+    """The second one comes while the stream is closed. Observers know that they have missed changes, and readers do not wait for ever."""
+    missed = asyncio.Event()
+    apart.tap.observe(lambda _: None, concerned=EVERYTHING, missed=missed.set)
+    following = asyncio.create_task(apart.tap.run())
+    async with asyncio.timeout(60):
+        assert [one async for one in apart.tap.stored_objects(TEAM, concerned=EVERYTHING, resource=MAPS)] == []
+        missed.clear()
+        while not following.done():
+            following.cancel()
+            await asyncio.sleep(0)
+        apart.supervisor.start("tap", apart.tap.run)
+        await missed.wait()
+        assert [one async for one in apart.tap.stored_objects(TEAM, concerned=EVERYTHING, resource=MAPS)] == []
+
+
+class Stalled(Transport):
+    """Gets no answer to requests for observations."""
+
+    def __init__(self, context: KubeconfigContext) -> None:
+        super().__init__(context)
+        self.asked = asyncio.Event()
+
+    @asynccontextmanager
+    async def stream(self, path: str, **more: Any) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        if path.endswith("/observations"):
+            self.asked.set()
+            await asyncio.Event().wait()
+        async with super().stream(path, **more) as lines:
+            yield lines
+
+
+async def test_reading_goes_on_when_the_last_observer_ends(apart: Apart) -> None:
+    """It waits for the stream of the observers, and for nothing when there are none."""
+    transport = Stalled(apart.context)
+    async with aclosing(transport):
+        tap = RemoteTap(transport)
+        end = tap.observe(lambda _: None, concerned=EVERYTHING, missed=lambda: None)
+        apart.supervisor.start("tap", tap.run)
+        await apart.client.create(TEAM, CONFIG_MAPS, config_map("one"))
+        async with asyncio.timeout(60):
+            await transport.asked.wait()
+            objects = tap.stored_objects(TEAM, concerned=EVERYTHING, resource=MAPS)
+            reading = asyncio.ensure_future(anext(objects))
+            await asyncio.sleep(0)
+            assert not reading.done()
+            end()
+            assert (await reading).name == "one"
+            await objects.aclose()
 
 
 async def test_a_quota_is_counted_again(apart: Apart) -> None:
