@@ -41,7 +41,7 @@ class _Sources(NamedTuple):
 
 
 class DefaultEvents:
-    """Computes the events of one resource that has default objects. Implements `watchcache.fanout.Derivation`."""
+    """Computes the events of one resource that has default objects. Implements `watchcache.derivation.Derivation`."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class _Change(NamedTuple):
 
 
 class NamespaceEvents:
-    """Works out the events of one resource with an object in each namespace. Implements `watchcache.fanout.Derivation`."""
+    """Works out the events of one resource with an object in each namespace. Implements `watchcache.derivation.Derivation`."""
 
     def __init__(
         self,

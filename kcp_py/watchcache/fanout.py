@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from itertools import groupby
-from operator import attrgetter
-from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from kcp_py.request.sight import Sight
 from kcp_py.storage.contract import Event, Storage, WatchBatch
-from kcp_py.storage.keys import Route, prefix_in_cluster, route_of
+from kcp_py.storage.keys import Route
+from kcp_py.watchcache.backlog import backlog, object_events, revision_of
+from kcp_py.watchcache.derivation import Derivation, Derivations
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.ring import Ring
 from kcp_py.watchcache.watcher import WatchEndedError, Watcher
@@ -26,40 +24,9 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.watch
 Listener = Callable[[ObjectEvent], None]
 """Called for every event of a resource, in revision order, before any watcher receives it. Must not block and must not raise."""
 
-_revision: Final = attrgetter("mod_revision")
-
-
 L = TypeVar("L")
 
 
-class Derivation(Protocol):
-    """Events of one resource that do not follow from its stored objects alone, such as the virtual namespaces of a new cluster."""
-
-    def concerns(self, event: ObjectEvent) -> bool:
-        """Whether a stored event, of a source or of the resource itself, may change for watchers. Called for each event, so it is cheap."""
-        ...
-
-    def sources_of(self, cluster: str) -> Sequence[str] | None:
-        """The prefixes of all further events that may change for the watchers of a cluster (empty: of all clusters).
-
-        Each holds few events: they are read before those of the resource. None where they may be many, or anywhere in the store.
-        """
-        ...
-
-    async def seen(self, events: Sequence[ObjectEvent], stored: Sequence[ObjectEvent]) -> Sequence[ObjectEvent]:
-        """The events that watchers receive for the events of one revision, of which at least one concerns this derivation.
-
-        Args:
-            events: of the revision, as derivations before this one have left them.
-            stored: of the revision, as the store has them.
-
-        Raises:
-            StorageError: other objects that decide it cannot be read at that revision.
-        """
-        ...
-
-
-_NO_LISTENERS: Final[Mapping[str, Callable[[Event], None]]] = MappingProxyType({})
 _DELIVERIES_PER_TURN = 2_000
 """Deliveries after which the fan-out yields. At about 1 us each it blocks the event loop for 2 ms."""
 _DELIVERIES_PER_LISTENER = 4
@@ -106,12 +73,7 @@ class Fanout:
         self._max_bytes = max_bytes
         self._watcher_buffer = watcher_buffer
         self._ring = Ring(floor=0, max_events=max_events, max_bytes=max_bytes)
-        self._derivations: dict[str, list[Derivation]] = {}
-        """Derivations by the prefix of the events that they depend on."""
-        self._derived: dict[str, list[Derivation]] = {}
-        """Derivations by the prefix of the resource whose watchers receive the result."""
-        self._on_demand: set[tuple[str, str]] = set()
-        """Prefixes and names of which events are derived while they are watched."""
+        self._derivations = Derivations()
         self._advanced: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
         self._removal_listeners: list[Callable[[Route], None]] = []
@@ -194,11 +156,7 @@ class Fanout:
             on_demand: the name whose events are derived only while `is_named` says that it is watched. The ring may lack them: the
                 backlog of watchers of this name comes from the history of the store. Empty for all events at all times.
         """
-        if on_demand:
-            self._on_demand.add((target, on_demand))
-        for prefix in dict.fromkeys((*sources, target)):
-            self._derivations.setdefault(prefix, []).append(derivation)
-        self._derived.setdefault(target, []).append(derivation)
+        self._derivations.add(sources, target, derivation, on_demand=on_demand)
 
     def attach(self, prefix: str, *, cluster: str = "", namespace: str = "", name: str = "", after: int) -> Watcher:
         """Subscribe to all events after a revision: `reserve` and `begin` in one call.
@@ -292,17 +250,17 @@ class Fanout:
 
     async def _deliver(self, batch: WatchBatch) -> None:
         deliveries = 0
-        for revision, changes in groupby(batch.events, key=_revision):
+        for revision, changes in groupby(batch.events, key=revision_of):
             # Other tasks run only between revisions, because a watcher must attach before or after all events of a revision.
             self._advance(revision - 1)
             if deliveries > _DELIVERIES_PER_TURN:
                 deliveries = 0
                 await asyncio.sleep(0)
-            stored = self._stored(changes, self._internal_listeners)
+            stored = object_events(changes, self._root, self._internal_listeners)
             seen: Sequence[ObjectEvent] = stored
             asked: dict[Derivation, None] = {}
             # While derivations read, a watcher may come for which further events are derived.
-            while concerned := self._concerned(stored, asked):
+            while concerned := self._derivations.concerned(stored, asked):
                 for derivation in concerned:
                     seen = await derivation.seen(seen, stored)
                 asked.update(concerned)
@@ -319,22 +277,6 @@ class Fanout:
                     for removed in self._removal_listeners:
                         removed(event.route)
         self._advance(batch.revision)
-
-    def _concerned(self, stored: Sequence[ObjectEvent], asked: Mapping[Derivation, None]) -> dict[Derivation, None]:
-        """The derivations that events of a revision concern, without those that were asked already."""
-        found = [one for event in stored for one in self._derivations.get(event.route.prefix, ()) if one.concerns(event)]
-        return {one: None for one in found if one not in asked} if found else {}
-
-    def _stored(self, changes: Iterable[Event], internal: Mapping[str, Callable[[Event], None]] = _NO_LISTENERS) -> list[ObjectEvent]:
-        """The changes of objects. Changes of internal keys go to their listeners."""
-        events: list[ObjectEvent] = []
-        for change in changes:
-            route = route_of(change.key, self._root)
-            if route is not None:
-                events.append(ObjectEvent(route, change))
-            elif (listener := internal.get(change.key)) is not None:
-                listener(change)
-        return events
 
     def _listeners_to(self, prefix: str) -> Sequence[Listener]:
         hub = self._hubs.get(prefix)
@@ -367,65 +309,18 @@ class Fanout:
                 if not future.done():
                     future.set_result(None)
 
-    async def _backlog(self, watcher: Watcher, after: int, until: int) -> AsyncGenerator[Sequence[ObjectEvent], None]:
-        """The events in (after, until] that match the watcher."""
-        wants = Watcher(
-            watcher.prefix,
-            cluster=watcher.cluster,
-            namespace=watcher.namespace,
-            name=watcher.name,
-            limit=0,
+    def _backlog(self, watcher: Watcher, after: int, until: int) -> AsyncGenerator[Sequence[ObjectEvent], None]:
+        is_derived = bool(watcher.cluster) and self._derivations.on_demand(watcher.prefix, watcher.name)
+        return backlog(
+            self._storage,
+            self._root,
+            watcher,
+            # The ring of the time when the watcher is first asked for events.
+            recent=lambda: None if is_derived else self._ring.after(after),
+            derivations=self._derivations.of(watcher.prefix),
             after=after,
-            sight=watcher.sight,
-        ).wants
-        is_derived = bool(watcher.cluster) and (watcher.prefix, watcher.name) in self._on_demand
-        recent = None if is_derived else self._ring.after(after)
-        if recent is not None:
-            yield [event for event in recent if event.mod_revision <= until and wants(event)]
-            return
-        derivations = self._derived.get(watcher.prefix, ())
-        own = prefix_in_cluster(watcher.prefix, watcher.cluster) if watcher.cluster else watcher.prefix
-        changes = self._history(own, [one.sources_of(watcher.cluster) for one in derivations], after, until)
-        try:
-            async for batch in changes:
-                events: list[ObjectEvent] = []
-                for revision, together in groupby(batch.events, key=_revision):
-                    if revision > until:
-                        break
-                    stored = self._stored(together)
-                    seen: Sequence[ObjectEvent] = stored
-                    for derivation in derivations:
-                        if any(map(derivation.concerns, stored)):
-                            seen = await derivation.seen(seen, stored)
-                    events.extend(event for event in seen if wants(event))
-                if events:
-                    yield events
-                if batch.revision >= until:
-                    return
-        finally:
-            await changes.aclose()
-
-    async def _history(self, own: str, sources: Sequence[Sequence[str] | None], after: int, until: int) -> AsyncGenerator[WatchBatch, None]:
-        """The events after a revision below the prefix `own` and the prefixes of `sources`, at least as far as `until`."""
-        prefixes: dict[str, None] = {}
-        for some in sources:
-            if some is None:
-                own, prefixes = f"{self._root}/", {}
-                break
-            prefixes.update(dict.fromkeys(some))
-        before: list[Event] = []
-        for prefix in prefixes:
-            async with aclosing(self._storage.watch(prefix, start_revision=after + 1)) as changes:
-                async for batch in changes:
-                    before += batch.events
-                    if batch.revision >= until:
-                        break
-        before.sort(key=_revision)
-        async with aclosing(self._storage.watch(own, start_revision=after + 1)) as changes:
-            async for batch in changes:
-                count = bisect_right(before, batch.revision, key=_revision)
-                yield batch._replace(events=sorted((*before[:count], *batch.events), key=_revision)) if count else batch
-                del before[:count]
+            until=until,
+        )
 
 
 def _appended(listeners: list[L], listener: L) -> Callable[[], None]:

@@ -21,7 +21,7 @@ _PAGE: Final = 500
 
 
 class ServedEvents:
-    """Works out these events of one resource of one source. Implements `watchcache.fanout.Derivation`."""
+    """Works out these events of one resource of one source. Implements `watchcache.derivation.Derivation`."""
 
     def __init__(self, storage: Storage, source: ResourceSource, keys: ResourceKeys) -> None:
         """Prepare.
