@@ -22,6 +22,9 @@ from e2e.conftest import ServerProcess
 from e2e.goprograms import MODULES, built
 from e2e.informer import configmap
 
+# One worker builds all Go programs, one after the other, while the others test. As the largest group it begins first.
+pytestmark = pytest.mark.xdist_group("go")
+
 TEST_SECONDS: Final = 300
 LEAST_HISTORY: Final = 100
 """The fewest revisions that a server can be told to keep."""

@@ -166,6 +166,7 @@ def certificate(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": name, "namespace": "default"}, "spec": whole}
 
 
+@pytest.mark.xdist_group("go")
 def test_cert_manager(tenants: list[Tenant], tmp_path: Path) -> None:
     """The chart is installed, CA injection works, objects are refused and changed, in each cluster for itself, and also after kill -9."""
     program = built(CERT_MANAGER, "build", ".")
@@ -308,6 +309,7 @@ def config_map(name: str, **labels: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "labels": labels}}
 
 
+@pytest.mark.xdist_group("go")
 def test_gatekeeper(tenants: list[Tenant]) -> None:
     """The manifest is installed, constraints refuse and mutators change objects of one cluster, failure policies hold after kill -9."""
     program = built(GATEKEEPER, "build", GATEKEEPER_MODULE, large=True)
