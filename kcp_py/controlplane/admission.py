@@ -77,6 +77,7 @@ from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.read import find
+from kcp_py.storage.keys import InvalidSegmentError
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.watchcache import Fanout
@@ -101,7 +102,11 @@ class AdmissionParts(NamedTuple):
         """A ServiceAccount, stored or by default: see `admission.serviceaccount.FindAccount`."""
         served = self.tables.builtin("", "v1", "serviceaccounts")
         assert served is not None, "every cluster serves accounts"
-        item = await find(self.access, cluster_state, served, namespace, name)
+        try:
+            item = await find(self.access, cluster_state, served, namespace, name)
+        except InvalidSegmentError:
+            # A pod is filled before its names are validated.
+            return None
         return None if item is None else orjson.loads(item.value)
 
     def objects(self, resource: GroupResource, parse: Parse[V], *, namespaced: bool = False) -> ClusterObjects[V]:

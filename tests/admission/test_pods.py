@@ -47,6 +47,16 @@ async def test_pods_are_answered_as_by_kube_apiserver(tmp_path: Path) -> None:
                 assert {field: got["spec"][field] for field in FIELDS if field in got["spec"]} == case["spec"]
 
 
+async def test_accounts_that_cannot_exist(tmp_path: Path) -> None:
+    """A pod whose account has an impossible name is refused like one whose account is missing."""
+    async with serving(tmp_path, "pods") as api:
+        for name in ("a/b", "../default/default", "..", "%2e", "A B", "x\x00", "n" * 300):
+            refused = await api("POST", PODS, pod(serviceAccountName=name))
+            quoted = name.replace("\x00", "\\x00")
+            missing = f'error looking up service account default/{name}: serviceaccount "{quoted}" not found'
+            assert (refused.status_code, refused.json()["message"]) == (403, f'pods "p" is forbidden: {missing}')
+
+
 async def test_a_cluster_without_classes_gives_priorities_all_the_same(tmp_path: Path) -> None:
     """The classes of the system are known without their kind."""
     async with serving(tmp_path, "pods") as api:

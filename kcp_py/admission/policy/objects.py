@@ -12,6 +12,8 @@ from kcp_py.admission.policy.definitions import Parameters
 from kcp_py.admission.policy.matching import labels_of
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
+from kcp_py.apimachinery.meta.names import path_segment_problems
+from kcp_py.golang.quoting import go_quote
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
@@ -20,6 +22,7 @@ from kcp_py.registry.store.access import translate
 from kcp_py.registry.store.defaults import default_items, with_defaults
 from kcp_py.registry.store.read import find, load_one
 from kcp_py.storage.contract import KeyValue, StorageError
+from kcp_py.storage.keys import InvalidSegmentError
 from kcp_py.storage.paging import read_pages
 
 _PAGE: Final = 500
@@ -104,6 +107,8 @@ class PolicyObjects:
             raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         found: Sequence[dict[str, Any]]
         if reference.name:
+            if problems := path_segment_problems(place) if place else []:
+                raise ConfigurationError(f"invalid namespace {go_quote(place)}: [{' '.join(problems)}]")
             one = await self._object(cluster_state, served, place, reference.name)
             found = [] if one is None else [one]
         else:
@@ -140,6 +145,8 @@ class PolicyObjects:
     async def _object(self, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> dict[str, Any] | None:
         try:
             item = await find(self._access, cluster_state, served, namespace, name)
+        except InvalidSegmentError:
+            return None
         except StorageError as error:
             raise translate(error) from error
         return None if item is None else await load_one(served, item)
@@ -150,7 +157,10 @@ class PolicyObjects:
         """The objects that a selector selects, in the order of their keys."""
         assert reference.selector is not None
         keys = served.resource.keys
-        prefix = keys.namespace_prefix(cluster_state.name, namespace) if namespace else keys.cluster_prefix(cluster_state.name)
+        try:
+            prefix = keys.namespace_prefix(cluster_state.name, namespace) if namespace else keys.cluster_prefix(cluster_state.name)
+        except InvalidSegmentError:
+            return []
         stored: list[KeyValue] = []
         try:
             async for page in read_pages(self._access.storage, prefix, limit=_PAGE):

@@ -62,6 +62,37 @@ async def test_namespaces(api: Api) -> None:
 DENY = {"parameterNotFoundAction": "Deny"}
 
 
+@pytest.mark.parametrize(
+    ("place", "illegal"),
+    [
+        ("../b/x", "may not contain '/'"),
+        ("..", "may not be '..'"),
+        ("%2e", "may not contain '%'"),
+        ("A B\x00", ""),
+        ("n" * 300, ""),
+    ],
+    ids=["path", "dots", "encoded", "NUL", "long"],
+)
+async def test_places_that_no_parameter_has(api: Api, place: str, illegal: str) -> None:
+    """A binding is about a namespace that cannot exist: nothing is read elsewhere, and the write is judged as without the parameter."""
+    await configure(api, *limited(name="limit", namespace=place))
+    expected = f'invalid namespace "{place}": [{illegal}]' if illegal else f"{NO_PARAMS}parameterNotFoundAction"
+    assert (await refused(api, config_map())).endswith(expected)
+    path = f"{CLUSTER}/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/b"
+    await api.ok("DELETE", path)
+    await configure(api, limited(selector={"matchLabels": {}}, namespace=place)[1])
+    assert await refused(api, config_map()) == f"{NO_PARAMS}parameterNotFoundAction"
+    await api.ok("DELETE", path)
+    await configure(api, limited(selector={"matchLabels": {}}, namespace=place, parameterNotFoundAction="Allow")[1])
+    await api.ok("POST", CONFIG_MAPS, config_map())
+
+
+async def test_names_that_no_parameter_has(api: Api) -> None:
+    """A parameter whose name no object can have is a missing one."""
+    await configure(api, *limited(name="a\x00b"))
+    assert await refused(api, config_map()) == f"{NO_PARAMS}parameterNotFoundAction"
+
+
 async def test_selector(api: Api) -> None:
     """All selected parameters count, and none at all is a missing parameter."""
     await configure(api, *limited(selector={"matchLabels": {"limits": "maps"}}))
