@@ -42,4 +42,5 @@ class NamespaceLifecycle(AdmissionPlugin):
 
     async def _guard(self, attributes: Attributes) -> None:
         cluster_state = attributes.request.target.cluster_state
-        attributes.compares.extend(await namespace_guard(self._storage, attributes.resource, cluster_state, attributes.namespace))
+        resource, namespace, name = attributes.resource, attributes.namespace, attributes.name
+        attributes.compares.extend(await namespace_guard(self._storage, resource, cluster_state, namespace, name=name))

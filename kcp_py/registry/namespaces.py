@@ -96,8 +96,17 @@ def lasts(cluster_state: ClusterState, namespace: str) -> bool:
     return namespace in IMMORTAL and not cluster_state.terminating
 
 
-async def namespace_guard(storage: Storage, resource: ServedResource, cluster_state: ClusterState, namespace: str) -> Sequence[Compare]:
+async def namespace_guard(
+    storage: Storage, resource: ServedResource, cluster_state: ClusterState, namespace: str, *, name: str
+) -> Sequence[Compare]:
     """Check that a namespace exists and is not terminating (upstream's NamespaceLifecycle admission).
+
+    Args:
+        storage: the store.
+        resource: of the new object.
+        cluster_state: its cluster.
+        namespace: the one to check.
+        name: of the new object, for the refusal.
 
     Returns:
         What has to hold when the object is stored, so that no object outlives its namespace.
@@ -115,14 +124,14 @@ async def namespace_guard(storage: Storage, resource: ServedResource, cluster_st
             return (Compare(key, mod_revision=0),)
         raise errors.not_found(NAMESPACES.group_resource, namespace)
     if b'"deletionTimestamp":"' in item.value and orjson.loads(item.value)["metadata"].get("deletionTimestamp"):
-        raise terminating(resource, namespace)
+        raise terminating(resource, namespace, name)
     return (Compare(key, mod_revision=item.mod_revision),)
 
 
-def terminating(resource: ServedResource, namespace: str, name: str = "") -> errors.StatusError:
+def terminating(resource: ServedResource, namespace: str, name: str) -> errors.StatusError:
     """403 for new content in a namespace that is on its way out."""
     error = errors.forbidden(
-        resource.group_resource, name, f"unable to create new content in namespace {namespace} because it is being terminated"
+        resource.group_resource, name or "Unknown", f"unable to create new content in namespace {namespace} because it is being terminated"
     )
     cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated", "field": "metadata.namespace"}
     error.details = {**(error.details or {}), "causes": [cause]}

@@ -27,7 +27,8 @@ async def test_the_namespace_must_not_be_terminating(world: World) -> None:
     await world.client.delete(TEAM, NAMESPACES, "", "shop")
     with pytest.raises(StatusError) as refused:
         await world.create(config_map("one", "shop"))
-    assert refused.value.code == 403
+    message = "unable to create new content in namespace shop because it is being terminated"
+    assert (refused.value.code, refused.value.message) == (403, f'configmaps "one" is forbidden: {message}')
     assert [cause["reason"] for cause in (refused.value.details or {})["causes"]] == ["NamespaceTerminating"]
 
 

@@ -113,18 +113,22 @@ async def test_immortal_namespaces_need_no_check(
         raise AssertionError
 
     storage.after_read(read)
-    assert await namespace_guard(registry.storage, config_maps, cluster_state, name) == ()
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, name, name="one") == ()
 
 
 async def test_a_namespace_is_checked_as_it_was_read(registry: Registry, elsewhere: Elsewhere, config_maps: ServedResource) -> None:
     """Objects that are stored in it depend on its revision; a virtual namespace must not have been stored meanwhile."""
     cluster_state = await state_of(registry)
     revision = await elsewhere.put(key("shop"), namespace("shop"))
-    assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop") == (Compare(key("shop"), mod_revision=revision),)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop", name="one") == (
+        Compare(key("shop"), mod_revision=revision),
+    )
     lease = key("kube-node-lease")
-    assert await namespace_guard(registry.storage, config_maps, cluster_state, "kube-node-lease") == (Compare(lease, mod_revision=0),)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "kube-node-lease", name="one") == (
+        Compare(lease, mod_revision=0),
+    )
     revision = await elsewhere.put(lease, namespace("kube-node-lease"))
-    assert await namespace_guard(registry.storage, config_maps, cluster_state, "kube-node-lease") == (
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "kube-node-lease", name="one") == (
         Compare(lease, mod_revision=revision),
     )
 
@@ -134,7 +138,7 @@ async def test_a_missing_namespace(registry: Registry, elsewhere: Elsewhere, con
     cluster_state = await state_of(registry)
     await elsewhere.put(key("shop", B), namespace("shop"))
     with pytest.raises(StatusError) as caught:
-        await namespace_guard(registry.storage, config_maps, cluster_state, "shop")
+        await namespace_guard(registry.storage, config_maps, cluster_state, "shop", name="one")
     assert (caught.value.code, caught.value.reason, caught.value.message) == (404, "NotFound", 'namespaces "shop" not found')
 
 
@@ -144,7 +148,7 @@ async def test_a_terminating_namespace(registry: Registry, elsewhere: Elsewhere,
     cluster_state = await state_of(registry)
     await elsewhere.put(key(name), {**namespace(name), "metadata": {"name": name, **DELETED}})
     with pytest.raises(StatusError) as caught:
-        await namespace_guard(registry.storage, config_maps, cluster_state, name)
+        await namespace_guard(registry.storage, config_maps, cluster_state, name, name="one")
     assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
     assert caught.value.message.endswith(f"unable to create new content in namespace {name} because it is being terminated")
     assert caught.value.details is not None
@@ -158,7 +162,7 @@ async def test_the_word_deletion_alone_deletes_nothing(registry: Registry, elsew
     cluster_state = await state_of(registry)
     quoting = {**namespace("shop"), "metadata": {"name": "shop", "annotations": {"deletionTimestamp": CREATED}}}
     await elsewhere.put(key("shop"), quoting)
-    assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop")
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, "shop", name="one")
 
 
 @pytest.mark.parametrize("name", DEFAULT_NAMESPACES)
@@ -168,7 +172,7 @@ async def test_a_terminating_cluster_has_no_virtual_namespaces_left(
     """Objects are not created in a namespace that is not stored; a stored one decides for itself."""
     cluster_state = await state_of(registry, terminating=True)
     with pytest.raises(StatusError) as caught:
-        await namespace_guard(registry.storage, config_maps, cluster_state, name)
+        await namespace_guard(registry.storage, config_maps, cluster_state, name, name="one")
     assert caught.value.code == 404
     await elsewhere.put(key(name), namespace(name))
-    assert await namespace_guard(registry.storage, config_maps, cluster_state, name)
+    assert await namespace_guard(registry.storage, config_maps, cluster_state, name, name="one")
