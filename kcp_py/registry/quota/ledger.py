@@ -321,6 +321,8 @@ class QuotaLedger:
                     if batch.exceeded:
                         self._refused[batch.exceeded] += 1
                 break
+            if batch.is_crowded(write, used):
+                break
             pending.popleft()
             if write.dry_run:
                 write.finish(0)

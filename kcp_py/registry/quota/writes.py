@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +21,12 @@ from kcp_py.storage.keys import ResourceKeys, resource_of, route_of
 
 MOST_TERMS: Final = 100
 """Compares or operations of writes in one transaction: etcd takes 128 by default."""
+MOST_QUOTAS: Final = 100
+"""Quotas that may count one object: each of them is a condition of the transaction that stores it."""
 MOST_BYTES: Final = 1024 * 1024
 """Values of writes in one transaction: etcd takes 1.5 MiB in a request."""
+
+_QUOTAS: Final = GroupResource("", "resourcequotas")
 
 
 class Usage(NamedTuple):
@@ -188,13 +193,24 @@ class Batch:
             and self._compared.isdisjoint(write.touched)
         )
 
+    def is_crowded(self, write: Write, used: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Whether there is no room left for the quotas that a write charges. `used` is what `charge` found."""
+        if not self.writes or not (self.used or used):
+            return False
+        keys = self.used.keys() | used.keys()
+        compared = self._compared | {compare.key for compare in write.compares}
+        size = self._size + write.size + sum(self.view.quotas[key].size for key in keys)
+        return len(compared) + len(keys) > MOST_TERMS or size > MOST_BYTES
+
     def charge(self, write: Write) -> Mapping[str, Mapping[str, Any]]:
         """What the quotas that a write changes have as their usage after it.
 
         Raises:
-            StatusError: 403, it exceeds one, or a limit of the cluster.
+            StatusError: 403, it exceeds one, or a limit of the cluster, or it stores one quota too many.
         """
         self._check_limits(write)
+        if write.filled:
+            self._check_number(write)
         found: dict[str, Mapping[str, Any]] = {}
         for change in write.changes:
             for key, quota in self.view.quotas.items():
@@ -215,6 +231,21 @@ class Batch:
             before, more = getattr(used, member), getattr(growth.refused, member)
             detail = f"{limits.reached(self.view.cluster, member)}: {before} used, {more} requested"
             raise errors.forbidden(growth.resource, growth.name, detail)
+
+    def _check_number(self, write: Write) -> None:
+        for operation in write.operations:
+            if not isinstance(operation, Put) or not operation.key.startswith(write.prefix):
+                continue
+            quota, before = Quota(KeyValue(operation.key, operation.value, 0, 0)), self.view.quotas.get(operation.key)
+            if before is not None and (before.cluster_wide or not quota.cluster_wide):
+                continue
+            others = [one for key, one in self.view.quotas.items() if key != operation.key]
+            counting = sum(one.cluster_wide for one in others)
+            of_namespaces = Counter(one.namespace for one in others if not one.cluster_wide)
+            counting += max(of_namespaces.values(), default=0) if quota.cluster_wide else of_namespaces[quota.namespace]
+            if counting >= MOST_QUOTAS:
+                detail = f"at most {MOST_QUOTAS} resource quotas can count the objects of a namespace"
+                raise errors.forbidden(_QUOTAS, quota.name, detail)
 
     def add(self, write: Write, used: Mapping[str, Mapping[str, Any]]) -> None:
         """Take a write in. `used` is what `charge` found."""

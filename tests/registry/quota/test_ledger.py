@@ -12,6 +12,7 @@ from kcp_py.controllers.content import delete_namespace_content
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.quota import QuotaLedger
+from kcp_py.registry.quota.writes import MOST_QUOTAS
 from kcp_py.storage.contract import Delete, Put
 from tests.client.registry import CONFIG_MAPS, NAMESPACES, ROOT, WIDGETS, config_map, namespace, widget
 from tests.registry.quota.conftest import QUOTAS, TEAM, Charged, Servers
@@ -68,6 +69,46 @@ async def test_many_writers_race_for_the_last_unit(charged):
     assert {str(answer.code) for answer in answers if isinstance(answer, StatusError)} == {"403"}
     assert await charged.used() == {"configmaps": "3"}
     assert len((await charged.client.list(TEAM, CONFIG_MAPS)).items) == 3
+
+
+async def test_many_quotas_and_many_writers_fit_into_transactions(charged, monkeypatch):
+    """Each of 60 namespaces has a quota; no transaction has more conditions than etcd takes."""
+    for number in range(60):
+        await charged.client.create(TEAM, NAMESPACES, namespace(f"n{number}"))
+        await charged.quota(namespace=f"n{number}", hard={"configmaps": "5"})
+    transact, most = charged.storage.transact, []
+
+    async def watched(compares, operations):
+        most.append((len(compares), len(operations)))
+        return await transact(compares, operations)
+
+    monkeypatch.setattr(charged.storage, "transact", watched)
+    objects = [config_map(f"c{number}", f"n{number % 60}") for number in range(180)]
+    await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, one) for one in objects))
+    assert max(compares for compares, _ in most) < 128
+    assert len(most) < len(objects)
+    assert [await charged.used(namespace=f"n{number}") for number in range(60)] == [{"configmaps": "3"}] * 60
+
+
+async def test_quotas_that_count_one_namespace_have_a_bound(charged):
+    """A namespace with as many quotas as a transaction can charge takes no further one, nor does its cluster; others do."""
+    await charged.client.create(TEAM, NAMESPACES, namespace("other"))
+    for number in range(MOST_QUOTAS - 1):
+        await charged.quota(f"q{number}", hard={"count/configmaps": "1"})
+    wide = {"experimental.quota.kcp.io/cluster-scoped": "true"}
+    await charged.quota("wide", "other", annotations=wide, hard={"count/configmaps": "1"})
+    detail = f"is forbidden: at most {MOST_QUOTAS} resource quotas can count the objects of a namespace"
+    for name, where, noted in (("more", "default", {}), ("more", "other", wide)):
+        with pytest.raises(StatusError, match=f'resourcequotas "more" {detail}') as refused:
+            await charged.quota(name, where, annotations=noted, hard={"count/configmaps": "1"})
+        assert refused.value.code == 403
+    other = await charged.quota("other", "other", hard={"count/configmaps": "1"})
+    with pytest.raises(StatusError, match=f'resourcequotas "other" {detail}'):
+        await charged.client.update(TEAM, QUOTAS, {**other, "metadata": {**other["metadata"], "annotations": wide}})
+    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
+    assert await charged.used("q7") == await charged.used("wide", "other") == {"count/configmaps": "1"}
+    await charged.client.delete(TEAM, QUOTAS, "default", "q0")
+    await charged.quota("more", hard={"count/configmaps": "1"})
 
 
 async def test_writers_of_the_same_object_are_charged_once(charged):
