@@ -31,6 +31,7 @@ class Supervisor:
         self._report = report
         self._sleep = sleep
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ends = False
 
     def nested(self) -> Supervisor:
         """A new supervisor with the same `report` and `sleep`."""
@@ -52,7 +53,10 @@ class Supervisor:
         while True:
             try:
                 await run()
-            except Exception as error:  # noqa: BLE001 - every error is reported and the task is restarted
+            except Exception as error:
+                if self._ends:
+                    # A failure at the moment of the cancellation has taken its place, as in `asyncio.TaskGroup` of Python 3.11 and 3.12.
+                    raise asyncio.CancelledError from error
                 self._report(name, error, delay)
             else:
                 return
@@ -64,6 +68,7 @@ class Supervisor:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Cancel all tasks and wait for their end."""
+        self._ends = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -60,3 +60,34 @@ async def test_the_end_cancels_and_waits():
         await asyncio.sleep(0)
         assert supervisor.running == {"one", "two"}
     assert ended == [True, True]
+
+
+async def test_a_failure_at_the_end_is_not_tried_again():
+    """Neither a failure that takes the place of the cancellation, nor one of a task group at the same moment."""
+    failing = asyncio.Event()
+    runs = []
+
+    async def replace() -> None:
+        runs.append("replace")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise OSError("All connection attempts failed") from None
+
+    async def fail() -> None:
+        await failing.wait()
+        raise OSError("All connection attempts failed")
+
+    async def group() -> None:
+        runs.append("group")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+
+    async with asyncio.timeout(60), Supervisor(lambda *_: runs.append("failed")) as supervisor:
+        supervisor.start("replace", replace)
+        supervisor.start("group", group)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        failing.set()
+        await asyncio.sleep(0)
+    assert sorted(runs) == ["group", "replace"]
