@@ -36,7 +36,6 @@ HEAVY: Final = (
     "kubernetes_validate",
     "pydantic",
     "pygments",
-    "rich",
     COMPILER,
     TOKENS,
 )
