@@ -27,6 +27,8 @@ ENVIRONMENTS: Final = ROOT / ".cache" / "pythons"
 MINORS: Final = range(11, 16)
 MONITORING: Final = (3, 12)
 """The first version with sys.monitoring."""
+WORKERS: Final = "3"
+"""For two cores, because tests wait for disks and processes a third of their time."""
 FLOOR: Final = 95
 """Percent of the lines that the tests run at least, a little less than they do."""
 EXTRAS: Final = "coverage,etcd,explain,test"
@@ -179,7 +181,7 @@ def run(python: Python, commands: Path, further: Sequence[str], *, whole: bool) 
         further: arguments of pytest.
         whole: whether all tests run, and are measured where that is cheap.
     """
-    command = [str(commands / "python"), "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    command = [str(commands / "python"), "-m", "pytest", "-n", WORKERS, "--dist", "loadgroup", "-p", "no:cacheprovider"]
     measured = whole and python.version >= MONITORING
     if measured:
         command += ["--cov", "--cov-report=", f"--cov-fail-under={FLOOR}"]
