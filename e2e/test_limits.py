@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,10 +10,10 @@ from typing import Any
 import pytest
 
 from e2e.conftest import Answer, Kubectl, ServerProcess
-from e2e.informer import CONNECTION_ERRORS, Session, Watch, configmap
+from e2e.informer import Watch, configmap
 from e2e.pair import Etcd
+from e2e.racing import WRITERS, create_with, kill_under_load, stored
 
-WRITERS = 64
 CORE = "/clusters/limited/api/v1/namespaces/default"
 LOGICAL_CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 OBJECTS = "core.kcp.io/max-total-objects"
@@ -28,36 +25,13 @@ def limit(server: ServerProcess, cluster: str, annotations: dict[str, str | None
     return server.request("PATCH", f"/clusters/{cluster}{LOGICAL_CLUSTER}", patch, headers=MERGE, token=token)
 
 
-def stored(server: ServerProcess) -> int:
-    return len(server.request("GET", f"{CORE}/configmaps").json["items"])
-
-
-def create_with(servers: Sequence[ServerProcess], prefix: str) -> Counter[int]:
-    """Let as many writers as there are create an object each at the same time, spread over the servers; count the answers by code."""
-    begin = threading.Barrier(WRITERS)
-    codes: list[int] = []
-
-    def run(number: int) -> None:
-        with Session(servers[number % len(servers)]) as session:
-            session.request("GET", f"{CORE}/configmaps/none")
-            begin.wait(60)
-            codes.append(session.request("POST", f"{CORE}/configmaps", configmap(f"{prefix}-{number}", {}))[0])
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    return Counter(codes)
-
-
 def fill(server: ServerProcess, most: int) -> int:
     """Create objects until one is refused; the number of objects then."""
     for number in range(most + 1):
         answer = server.request("POST", f"{CORE}/configmaps", configmap(f"fill-{number}", {}))
         if answer.code != 201:
             assert (answer.code, answer.json["reason"]) == (403, "Forbidden")
-            return stored(server)
+            return stored(server, CORE)
     raise AssertionError("no limit")
 
 
@@ -150,15 +124,15 @@ def test_two_servers_share_the_last_units(tmp_path: Path, new_server: Callable[.
     try:
         options = ("--storage", "etcd", "--etcd-servers", etcd.url, "--logical-cluster-total-object-limit", "10")
         first, second = (new_server(*options).start() for _ in range(2))
-        assert create_with((first, second), "first") == {201: 10, 403: WRITERS - 10}
+        assert create_with((first, second), CORE, "first") == {201: 10, 403: WRITERS - 10}
         assert limit(first, "limited", {OBJECTS: "11"}).code == 200
-        assert create_with((second, first), "second") == {201: 1, 403: WRITERS - 1}
-        assert stored(first) == stored(second) == 11
+        assert create_with((second, first), CORE, "second") == {201: 1, 403: WRITERS - 1}
+        assert stored(first, CORE) == stored(second, CORE) == 11
         assert second.request("DELETE", f"{CORE}/configmaps").code == 200
         assert limit(second, "limited", {OBJECTS: "0"}).code == 200
-        assert create_with((first, second), "third") == {201: WRITERS}
+        assert create_with((first, second), CORE, "third") == {201: WRITERS}
         assert limit(second, "limited", {OBJECTS: None}).code == 200
-        assert create_with((first, second), "fourth") == {403: WRITERS}
+        assert create_with((first, second), CORE, "fourth") == {403: WRITERS}
     finally:
         etcd.kill()
 
@@ -173,30 +147,7 @@ def test_a_killed_server_leaves_no_charge_without_an_object(new_server: Callable
         "metadata": {"name": "cluster", "annotations": {OBJECTS: "30"}},
     }
     assert server.request("POST", f"/clusters/limited{LOGICAL_CLUSTER.rpartition('/')[0]}", created).code == 201
-    progress = threading.Semaphore(0)
-
-    def run(worker: int) -> None:
-        number = 0
-        with Session(server) as session:
-            while True:
-                number += 1
-                path = f"{CORE}/configmaps"
-                try:
-                    session.request("POST", path, configmap(f"w-{worker}-{number % 5}", {}))
-                    session.request("DELETE", f"{path}/w-{worker}-{number * 3 % 5}")
-                except CONNECTION_ERRORS:
-                    return
-                progress.release()
-
     for _ in range(3):
-        threads = [threading.Thread(target=run, args=(worker,), daemon=True) for worker in range(8)]
-        for thread in threads:
-            thread.start()
-        for _ in range(100):
-            assert progress.acquire(timeout=60)
-        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
-        for thread in threads:
-            thread.join(60)
-        server.start()
+        kill_under_load(server, CORE)
         assert fill(server, 30) == 30
         server.request("DELETE", f"{CORE}/configmaps")

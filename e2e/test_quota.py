@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +9,10 @@ from typing import Any
 import pytest
 
 from e2e.conftest import Kubectl, ServerProcess
-from e2e.informer import CONNECTION_ERRORS, Session, configmap
+from e2e.informer import Session, configmap
 from e2e.pair import Etcd
+from e2e.racing import WRITERS, create_with, kill_under_load, stored
 
-WRITERS = 64
 CORE = "/clusters/quota/api/v1/namespaces/default"
 QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
 
@@ -26,29 +23,6 @@ def quota_of(hard: dict[str, str]) -> dict[str, Any]:
 
 def usage(server: ServerProcess) -> int:
     return int(server.request("GET", f"{CORE}/resourcequotas/q").json["status"]["used"]["count/configmaps"])
-
-
-def stored(server: ServerProcess) -> int:
-    return len(server.request("GET", f"{CORE}/configmaps").json["items"])
-
-
-def create_with(servers: Sequence[ServerProcess], prefix: str) -> Counter[int]:
-    """Let as many writers as there are create an object each at the same time, spread over the servers; count the answers by code."""
-    begin = threading.Barrier(WRITERS)
-    codes: list[int] = []
-
-    def run(number: int) -> None:
-        with Session(servers[number % len(servers)]) as session:
-            session.request("GET", f"{CORE}/configmaps/none")
-            begin.wait(60)
-            codes.append(session.request("POST", f"{CORE}/configmaps", configmap(f"{prefix}-{number}", {}))[0])
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    return Counter(codes)
 
 
 def test_kubectl(kubectl: Callable[[str], Kubectl]) -> None:
@@ -75,11 +49,11 @@ def test_two_servers_share_the_last_unit(tmp_path: Path, new_server: Callable[..
     etcd = Etcd(tmp_path).start()
     try:
         first, second = (new_server("--storage", "etcd", "--etcd-servers", etcd.url).start() for _ in range(2))
-        assert create_with((first, second), "free") == {201: WRITERS}
+        assert create_with((first, second), CORE, "free") == {201: WRITERS}
         limit = WRITERS + 1
         assert first.request("POST", f"{CORE}/resourcequotas", quota_of({"count/configmaps": str(limit)})).code == 201
-        assert create_with((second, first), "counted") == {201: 1, 403: WRITERS - 1}
-        assert usage(first) == usage(second) == stored(first) == limit
+        assert create_with((second, first), CORE, "counted") == {201: 1, 403: WRITERS - 1}
+        assert usage(first) == usage(second) == stored(first, CORE) == limit
         with Session(first) as a, Session(second) as b:
             assert a.request("DELETE", f"{CORE}/configmaps/free-0")[0] == 200
             assert b.request("POST", f"{CORE}/configmaps", configmap("again", {}))[0] == 201
@@ -133,29 +107,6 @@ def test_a_killed_server_leaves_no_charge_without_an_object(
     # The controller would repair the usage.
     server = new_server("--controllers", "*,-resourcequota-controller", *more).start()
     server.request("POST", f"{CORE}/resourcequotas", quota_of({"count/configmaps": "30"}))
-    progress = threading.Semaphore(0)
-
-    def run(worker: int) -> None:
-        number = 0
-        with Session(server) as session:
-            while True:
-                number += 1
-                path = f"{CORE}/configmaps"
-                try:
-                    session.request("POST", path, configmap(f"w-{worker}-{number % 5}", {}))
-                    session.request("DELETE", f"{path}/w-{worker}-{number * 3 % 5}")
-                except CONNECTION_ERRORS:
-                    return
-                progress.release()
-
     for _ in range(3):
-        threads = [threading.Thread(target=run, args=(worker,), daemon=True) for worker in range(8)]
-        for thread in threads:
-            thread.start()
-        for _ in range(100):
-            assert progress.acquire(timeout=60)
-        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
-        for thread in threads:
-            thread.join(60)
-        server.start()
-        assert usage(server) == stored(server) <= 30
+        kill_under_load(server, CORE)
+        assert usage(server) == stored(server, CORE) <= 30

@@ -99,7 +99,7 @@ class ServiceRanges:
 
     async def _check_claim(self, claim: KeyValue) -> None:
         """Forget a claim whose service does not have the value, or has it outside of the ranges."""
-        cluster, _, value = claim.key.removeprefix(self._claims).partition(":")
+        cluster, _, value = claim.key.removeprefix(self._claims).partition("=")
         for keys in self._prefixes.values():
             namespace, _, name = claim.value.decode().partition("/")
             item = await self._storage.get(keys.object_key(parse_name(cluster), namespace, name))
@@ -138,7 +138,8 @@ class ServiceRanges:
             start = page.items[-1].key + "\x00"
 
     def _key(self, cluster: Name, claim: str) -> str:
-        return f"{self._claims}{cluster}:{claim}"
+        # Names of the clusters of the system have a colon.
+        return f"{self._claims}{cluster}={claim}"
 
     def _claims_of(self, value: bytes) -> set[str]:
         """What a stored service has of the ranges."""

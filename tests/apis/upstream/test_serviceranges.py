@@ -49,9 +49,13 @@ async def addresses(api: Api, cluster: str = "a") -> list[str]:
     return [item["spec"]["clusterIP"] for item in found["items"] if item["spec"].get("clusterIP")]
 
 
-async def claims(api: Api) -> set[str]:
+async def claim_revisions(api: Api) -> dict[str, int]:
     page = await api.control_plane.backend.access.storage.range("/registry/.kcp-py/service-claims/")
-    return {item.key.rpartition("/")[2] for item in page.items}
+    return {item.key.rpartition("/")[2]: item.mod_revision for item in page.items}
+
+
+async def claims(api: Api) -> set[str]:
+    return {*await claim_revisions(api)}
 
 
 async def test_no_address_is_given_twice(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ async def test_concurrent_updates_keep_their_ports(tmp_path: Path) -> None:
         change = {"spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30003}]}}
         answers = await asyncio.gather(*(api("PATCH", f"{services()}/s{number}", change, headers=merge) for number in range(4)))
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422, 422]
-        assert [claim for claim in await claims(api) if ":np:" in claim] == ["a:np:30003"]
+        assert [claim for claim in await claims(api) if "=np:" in claim] == ["a=np:30003"]
 
 
 async def test_services_from_before_keep_their_addresses(tmp_path: Path) -> None:
@@ -139,12 +143,12 @@ async def test_services_from_before_keep_their_addresses(tmp_path: Path) -> None
         assert await claims(api) == set()
     for _ in range(2):
         async with serving(tmp_path, storage="sqlite") as api:
-            assert await claims(api) == {"a:ip:10.7.0.5", "a:np:30001"}
+            assert await claims(api) == {"a=ip:10.7.0.5", "a=np:30001"}
             assert (await api("POST", services(), service("new", clusterIP="10.7.0.5"))).status_code == 422
     async with serving(tmp_path, storage="sqlite") as api:
         # It does not have the claim, and does not take it along.
         await api.ok("DELETE", f"{services()}/same")
-        assert await claims(api) == {"a:ip:10.7.0.5", "a:np:30001"}
+        assert await claims(api) == {"a=ip:10.7.0.5", "a=np:30001"}
     async with serving(tmp_path, storage="sqlite", service_cluster_ip_range=()) as api:
         assert await claims(api) == set()
         await api.ok("POST", services(), service("new", clusterIP="10.7.0.5"))
@@ -158,14 +162,27 @@ async def test_other_ranges_have_other_claims(tmp_path: Path) -> None:
     async with serving(tmp_path, storage="sqlite") as api:
         assert await claims(api) == set()
     async with serving(tmp_path, **wide) as api:
-        assert await claims(api) == {"a:ip:10.7.0.100"}
+        assert await claims(api) == {"a=ip:10.7.0.100"}
         assert (await api("POST", services(), service("new", clusterIP="10.7.0.100"))).status_code == 422
         await api.ok("POST", services(), service("other", clusterIP="10.7.0.101"))
     async with serving(tmp_path, storage="sqlite") as api:
         assert await claims(api) == set()
         await api.ok("DELETE", f"{services()}/other")
     async with serving(tmp_path, **wide) as api:
-        assert await claims(api) == {"a:ip:10.7.0.100"}
+        assert await claims(api) == {"a=ip:10.7.0.100"}
+
+
+async def test_claims_of_clusters_of_the_system_are_found(tmp_path: Path) -> None:
+    """A name with a colon is the whole name when other ranges are checked against the claims."""
+    where, ports = services("system:admin"), {"service_node_port_range": "30000-30002"}
+    async with serving(tmp_path, storage="sqlite") as api:
+        await api.ok("POST", where, service("one", clusterIP="10.7.0.5"))
+        before = await claim_revisions(api)
+        assert [*before] == ["system:admin=ip:10.7.0.5"]
+    async with serving(tmp_path, storage="sqlite", **ports) as api:
+        # Not removed and claimed anew: between the two another server could take the address.
+        assert await claim_revisions(api) == before
+        assert (await api("POST", where, service("two", clusterIP="10.7.0.5"))).status_code == 422
 
 
 async def test_services_of_a_definition_get_addresses_too(tmp_path: Path) -> None:
