@@ -23,6 +23,7 @@ from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
+from kcp_py.controlplane.extensions import Extensions
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.limits import default_limits
@@ -63,7 +64,7 @@ _FILES_POLL_SECONDS = 1.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controlplane")
 
 
-class ControlPlane:
+class ControlPlane(Extensions):
     """A running control plane.
 
     ::
@@ -115,12 +116,14 @@ class ControlPlane:
                 `Options.controllers` selects among all by their names. Entering the context raises ValueError for a name that is
                 taken or unknown.
         """
-        self._apis = tuple(apis)
-        self._authenticators = tuple(authenticators)
-        self._authorizers = tuple(authorizers)
-        self._admission = tuple(admission)
-        self._filters = tuple(filters)
-        self._controllers = tuple(controllers)
+        super().__init__(
+            apis=apis,
+            authenticators=authenticators,
+            authorizers=authorizers,
+            admission=admission,
+            filters=filters,
+            controllers=controllers,
+        )
         self._options = options
         self._given_storage = storage
         self._services = services
@@ -136,6 +139,7 @@ class ControlPlane:
         return self._options
 
     async def __aenter__(self) -> Self:
+        self._entered = True
         await self._stack.__aenter__()
         try:
             await self._build()
