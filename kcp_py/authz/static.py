@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcp_py.apis.rbac.policy import CLUSTER_OPERATORS
-from kcp_py.authz.authorizer import ALLOWED, Decision, ImmediateAuthorizer
+from kcp_py.authz.authorizer import ALLOWED, NO_OPINION, Decision, ImmediateAuthorizer
 from kcp_py.authz.rbac.resolver import Rules
 from kcp_py.authz.rbac.rules import FULL_AUTHORITY
 from kcp_py.logicalcluster import ClusterSelection, Name, Wildcard
@@ -48,6 +48,19 @@ class PrivilegedGroups(ImmediateAuthorizer):
 
     def decide(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
         return None if self._groups.isdisjoint(user.groups) else ALLOWED
+
+
+class WithoutRoles(ImmediateAuthorizer):
+    """In the place of RBAC where no roles are served: it has no opinion, and says why in the message of a refusal."""
+
+    announces_changes: Final = True
+
+    def decide(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:  # noqa: ARG002 - the protocol
+        return NO_OPINION._replace(reason="this server has no roles: the battery rbac is not selected")
+
+    async def rules_for(self, user: UserInfo, cluster: Name, namespace: str) -> Rules:  # noqa: ARG002 - the protocol
+        """No rules."""
+        return Rules((), ())
 
 
 class ClusterOperators(ImmediateAuthorizer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Collection
 
 import structlog
 
@@ -18,6 +19,7 @@ from kcp_py.client.remote import RemoteClient
 from kcp_py.client.remotetap import RemoteTap
 from kcp_py.client.transport import Transport
 from kcp_py.controllers import ControllerSettings, LeaderElection, check_selection, start_controllers
+from kcp_py.controlplane.batteries import Batteries
 from kcp_py.options import Options
 from kcp_py.telemetry.logs import configure_logging
 
@@ -35,16 +37,20 @@ def run_controllers(options: Options, kubeconfig: str | None, context: str | Non
         check_selection(options.controllers)
     except ValueError as error:
         raise UsageError(f"--controllers: {error}") from None
+    try:
+        absent = Batteries(options).absent_controllers
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     loaded = load_context(kubeconfig, context)
     with command_errors():
         transport = Transport(loaded)
     configure_logging(options.log_level, options.log_format)
     forward_standard_logging()
-    asyncio.run(_run(options, transport))
+    asyncio.run(_run(options, transport, absent))
     return 0
 
 
-async def _run(options: Options, transport: Transport) -> None:
+async def _run(options: Options, transport: Transport, absent: Collection[str]) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -61,6 +67,7 @@ async def _run(options: Options, transport: Transport) -> None:
             options.controllers,
             settings=ControllerSettings.of(options),
             election=election,
+            absent=absent,
         )
         health = ControllersHealth(tap, election, loops)
         async with served_pages(options, health, loops):

@@ -69,6 +69,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
     """
     from kcp_py.admission.names import check_switches
     from kcp_py.controllers import check_selection
+    from kcp_py.controlplane.batteries import Batteries
 
     try:
         check_selection(options.controllers)
@@ -76,6 +77,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         raise UsageError(f"--controllers: {error}") from None
     try:
         check_switches(options.enable_admission_plugins, options.disable_admission_plugins)
+        Batteries(options)
     except ValueError as error:
         raise UsageError(str(error)) from None
     # Every file the process makes, the database included, is for its user alone.

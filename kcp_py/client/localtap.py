@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Self
 
 from kcp_py.apimachinery import errors
-from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
+from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
 from kcp_py.client.following import scan_changes
 from kcp_py.client.observation import observe, stored_objects
@@ -69,9 +69,7 @@ class LocalTap:
         self._quotas = quotas
         self._resolver = Resolver(tables, clusters)
         self._content = StoredContent(access, clusters)
-        served = tables.builtin(*CRDS)
-        assert served is not None, "CustomResourceDefinitions are served"
-        self._crd_keys = served.resource.keys
+        self._crd_keys = crds.keys
         self._root = self._crd_keys.root
         self._builtin = tables.builtin_resources
         self._builtin_names: dict[str, list[BuiltinNames]] = {}

@@ -60,6 +60,7 @@ def start_controllers(
     election: LeaderElection | None = None,
     signer: SigningController | None = None,
     usage: UsageLedger | None = None,
+    absent: Collection[str] = (),
 ) -> list[ReconcileLoop]:
     """Run the selected controllers for as long as the supervisor lives.
 
@@ -74,6 +75,7 @@ def start_controllers(
         election: the controllers run only while it is won; None to run them always.
         signer: signs certificates. It runs in each process that has the key, elected or not; None where this one has none.
         usage: knows the usage of clusters with limits. Servers have it, elected or not; None elsewhere.
+        absent: controllers of the server whose resources are not served. A controller of a program may have the name of one.
 
     Raises:
         ValueError: the selection names a controller that does not exist, or two controllers have one name.
@@ -81,9 +83,14 @@ def start_controllers(
     settings = settings or ControllerSettings()
     context = ControllerContext(client, tap)
     own = [make(context) for make in additional]
+
+    def runs(name: str) -> bool:
+        return name not in absent and is_enabled(name, selection)
+
     check_selection(selection, [controller.name for controller in own])
 
-    controllers = [*_controllers(client, tap, settings, clock=clock), *own]
+    served = [one for one in _controllers(client, tap, settings, clock=clock) if one.name not in absent]
+    controllers = [*served, *own]
     names = [*ALIASES, GarbageCollector.name, *(controller.name for controller in controllers)]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two controllers are named {min(repeated)}")
@@ -96,8 +103,8 @@ def start_controllers(
         user = controller_user("generic-garbage-collector")
         collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=_now(clock), throttle=throttle)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
-    local = [ReconcileLoop(tap, signer, changes_of(tap, signer))] if signer is not None and is_enabled(signer.name, selection) else []
-    if usage is not None and is_enabled(LOGICAL_CLUSTER_LIMITS, selection):
+    local = [ReconcileLoop(tap, signer, changes_of(tap, signer))] if signer is not None and runs(signer.name) else []
+    if usage is not None and runs(LOGICAL_CLUSTER_LIMITS):
         queue = WorkQueue(per_cluster=ClusterLimitsController.per_cluster)
         shower = ClusterLimitsController(client, usage, queue)
         local.append(ReconcileLoop(tap, shower, changes_of(tap, shower), queue=queue))

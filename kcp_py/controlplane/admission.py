@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -122,13 +122,14 @@ class AdmissionParts(NamedTuple):
         )
 
 
-def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin] = ()) -> AdmissionChain:
+def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin] = (), *, absent: Collection[str] = ()) -> AdmissionChain:
     """The plugins that are on, in kube-apiserver's order.
 
     Args:
         parts: see `AdmissionParts`.
         additional: the plugins of a library user. They keep their order and run where kube-apiserver has its place for new plugins: after
             all others of their phase but policies, webhooks, checks of escalation, and quota.
+        absent: plugins whose resources are not served.
 
     Raises:
         ValueError: a switch names a plugin that does not exist, see `check_switches`; a plugin has the name of another one; the
@@ -143,7 +144,7 @@ def build_admission(parts: AdmissionParts, additional: Sequence[AdmissionPlugin]
     check_switches(enabled, disabled, names)
 
     def own(order: Sequence[str]) -> list[AdmissionPlugin]:
-        return [makers[name]() for name in order if name in makers and is_on(name, enabled, disabled)]
+        return [makers[name]() for name in order if name in makers and name not in absent and is_on(name, enabled, disabled)]
 
     return AdmissionChain((*own(FIRST), *(plugin for plugin in additional if plugin.name not in disabled), *own(LAST)))
 

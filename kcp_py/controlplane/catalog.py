@@ -21,6 +21,7 @@ from kcp_py.apis.upstream.flowcontrol import FLOW_CONTROL
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.serviceranges import kubernetes_ip
 from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
@@ -68,6 +69,7 @@ def build_catalog(
     options: Options,
     *,
     apis: Sequence[Api],
+    batteries: Batteries,
     rests: Mapping[GroupResource, RestStorage],
     webhooks: Webhooks,
     root_ca: str = "",
@@ -81,12 +83,14 @@ def build_catalog(
         fanout: the changes of the store.
         options: the settings.
         apis: the resources and sources of a library user.
+        batteries: which of its own resources the server serves.
         rests: what serves the built-in kinds that no store holds.
         webhooks: calls conversion webhooks.
         root_ca: certificates (PEM) that clients verify the server by; without any namespaces have no `kube-root-ca.crt`.
 
     Raises:
-        ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves.
+        ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves, or needs a battery that is
+            not selected.
     """
     root = options.etcd_prefix
     crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
@@ -99,36 +103,42 @@ def build_catalog(
     requested = ClusterObjects(access)
     kinds = UpstreamKinds(requested)
     upstream: tuple[ServedResource, ...] = ()
-    if options.builtin_kinds:
+    if batteries.kinds:
         # Imported only if the options need it: see `registry.catalog.compilation`.
         from kcp_py.apis.upstream.resources import upstream_resources  # noqa: PLC0415
 
-        upstream = upstream_resources(root, options.builtin_kinds, defaults, kinds)
+        upstream = upstream_resources(root, batteries.kinds, defaults, kinds)
     usages = ClusterUsages()
-    described = [cluster_usages(usages), cluster_authentication(), *(one for one in apis if not isinstance(one, ResourceSource))]
-    added = [*(one.served(root) for one in described), component_statuses(access.storage, root)]
-    _check_distinct((*builtin_resources(root), *upstream), added)
-    names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *upstream, *added)}
+    described = [one for one in apis if not isinstance(one, ResourceSource)]
+    own = (cluster_usages(usages).served(root), cluster_authentication().served(root), component_statuses(access.storage, root))
+    added = [*filter(batteries.serves, own), *(one.served(root) for one in described)]
+    batteries.check_scopes((*upstream, *added))
+    _check_distinct((*filter(batteries.serves, builtin_resources(root)), *upstream), added)
+    # Of the resources that are not served, too: what they are must not depend on who defines them.
+    names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *own, *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
-        CRDS.group_resource: CRDStrategy(builtin=frozenset(names)),
+        CRDS.group_resource: CRDStrategy(builtin=frozenset(names), namespaces="namespaces" in batteries),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
         _CONFIG_MAPS: ConfigMapStrategy(root_ca),
     }
-    everywhere = (*builtin_resources(root, strategies=strategies, rests=rests), *upstream, *added)
+    everywhere = (*filter(batteries.serves, builtin_resources(root, strategies=strategies, rests=rests)), *upstream, *added)
     builtins = tuple(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca) for one in everywhere)
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
-    sources: list[ResourceSource] = [GrantSource(), *(one for one in apis if isinstance(one, ResourceSource))]
+    sources: list[ResourceSource] = [
+        *([GrantSource()] if "rbac" in batteries else []),
+        *(one for one in apis if isinstance(one, ResourceSource)),
+    ]
     for source in sources:
         source.connect(context)
-    tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, crds))
+    tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, *([crds] if "crds" in batteries else [])))
     usages.connect(access.storage, tables)
     requested.connect(tables)
     for source in sources:
         followed = {dependency.prefix for dependency in source.depends_on(ROOT)}
         for keys in {resource.keys.prefix: resource.keys for resource in source.declared if resource.rest is None}.values():
             fanout.derive(followed, keys.prefix, ServedEvents(access.storage, source, keys))
-    for resource, objects in defaults.items():
+    for resource, objects in defaults.items() if batteries.has_kinds_of_kubernetes else ():
         namespaced = any("/" in place for place in objects(ROOT, "", ""))
         keys = resource_keys(root, *resource, namespaced=namespaced, identity=CUSTOM_RESOURCES)
         events = DefaultEvents(

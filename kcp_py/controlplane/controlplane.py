@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -21,6 +22,7 @@ from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, ControllerSettings, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
+from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.catalog import Api, build_catalog
 from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
 from kcp_py.controlplane.extensions import Extensions
@@ -97,6 +99,7 @@ class ControlPlane(Extensions):
         apis: Sequence[Api] = (),
         filters: Sequence[Filter] = (),
         controllers: Sequence[ControllerFactory] = (),
+        batteries: Sequence[str] | None = None,
     ) -> None:
         """Create a control plane. It opens the store when the context is entered.
 
@@ -115,6 +118,8 @@ class ControlPlane(Extensions):
             controllers: make controllers from a `ControllerContext`. They run together with those of the server, and
                 `Options.controllers` selects among all by their names. Entering the context raises ValueError for a name that is
                 taken or unknown.
+            batteries: the built-in resources to serve, in place of `Options.batteries`; `()` for none. Entering the context raises
+                ValueError for a name that is unknown, and for what needs a battery that is not selected.
         """
         super().__init__(
             apis=apis,
@@ -124,7 +129,7 @@ class ControlPlane(Extensions):
             filters=filters,
             controllers=controllers,
         )
-        self._options = options
+        self._options = options if batteries is None else dataclasses.replace(options, batteries=tuple(batteries))
         self._given_storage = storage
         self._services = services
         self._stack = AsyncExitStack()
@@ -166,6 +171,8 @@ class ControlPlane(Extensions):
 
     async def _build(self) -> None:
         options = self._options
+        batteries = Batteries(options)
+        accounts = "service-accounts" in batteries
         root = options.etcd_prefix
         storage = await self._stack.enter_async_context(self._given_storage or choose_storage(options))
         await migrate_keys(storage, root)
@@ -203,6 +210,7 @@ class ControlPlane(Extensions):
             cluster_issuers=create_cluster_issuers(access, fanout, options, self._stack),
             webhook_tokens=open_webhook_tokens(options, service_accounts.audiences, self._stack),
             cluster_uid=cluster_uid,
+            batteries=batteries,
         )
         supervisor.start("token files", lambda: _reload(token_files, identity.running))
         supervisor.start("authorization configuration", identity.configured.follow)
@@ -212,14 +220,17 @@ class ControlPlane(Extensions):
         supervisor.start("checks of watches", identity.running.sweep)
         supervisor.start("changes of permissions", identity.running.follow)
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
-        catalog = build_catalog(access, fanout, options, apis=self._apis, rests=identity.rests, webhooks=webhooks, root_ca=root_ca)
+        catalog = build_catalog(
+            access, fanout, options, apis=self._apis, batteries=batteries, rests=identity.rests, webhooks=webhooks, root_ca=root_ca
+        )
         tables = catalog.tables
         cluster_services = ClusterServices(access, tables)
         limits = default_limits(options)
         url = options.external_url(options.secure_port)
         clusters = LogicalClusters(access, fanout, root=root, url=url, builtins=catalog.builtins, limits=limits)
 
-        service_accounts.connect(tables, clusters)
+        if accounts:
+            service_accounts.connect(tables, clusters)
 
         def forget(cluster: Name) -> None:
             tables.invalidate(cluster)
@@ -227,7 +238,7 @@ class ControlPlane(Extensions):
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        charged = is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
+        charged = "quotas" in batteries and is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
         quotas = QuotaLedger(storage, root, access.commit, shared=access.range_cache is None, quotas=charged, limits=limits)
         await quotas.start()
         self._stack.push_async_callback(quotas.aclose)
@@ -243,7 +254,7 @@ class ControlPlane(Extensions):
             quotas=quotas,
             webhooks=webhooks,
         )
-        access.admission = build_admission(parts, self._admission)
+        access.admission = build_admission(parts, self._admission, absent=batteries.absent_plugins)
         describe_policies(access.admission, self.gauges)
         access.ledger = quotas
         await assign_to_services(access, options)
@@ -252,8 +263,9 @@ class ControlPlane(Extensions):
         supervisor.start("feed", lambda: self._follow(fanout, started))
         await started.wait()
         await clusters.ensure(ROOT)
-        await service_accounts.keyring.start()
-        supervisor.start("service account keys", service_accounts.keyring.run)
+        if accounts:
+            await service_accounts.keyring.start()
+            supervisor.start("service account keys", service_accounts.keyring.run)
         self.backend = Backend(
             access=access,
             tables=tables,
@@ -266,7 +278,8 @@ class ControlPlane(Extensions):
             limits=RequestLimits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         self.client = LocalClient(self.backend)
-        supervisor.start("uses of tokens", lambda: service_accounts.record_uses(self.client))
+        if accounts:
+            supervisor.start("uses of tokens", lambda: service_accounts.record_uses(self.client))
         self._registry.register(service_accounts.uses)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout, quotas=quotas)
         loops = start_controllers(
@@ -279,11 +292,12 @@ class ControlPlane(Extensions):
             election=LeaderElection(self.client) if is_elected(options) else None,
             signer=self._signer(),
             usage=quotas,
+            absent=batteries.absent_controllers,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         start_compaction(options, supervisor, storage)
-        self.app = self._edge(storage, identity, service_accounts, quotas)
+        self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
 
     def _signer(self) -> SigningController:
         options = self._options
@@ -309,7 +323,7 @@ class ControlPlane(Extensions):
         finally:
             self._feed_running = False
 
-    def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts, quotas: QuotaLedger) -> ASGIApp:
+    def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts | None, quotas: QuotaLedger) -> ASGIApp:
         options = self._options
         checks = HealthChecks()
         checks.add("etcd", storage.check)
@@ -331,7 +345,7 @@ class ControlPlane(Extensions):
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
             cluster_header=options.cluster_header,
             cluster_hosts=ClusterHosts(options.external_hostname) if options.cluster_hostnames else None,
-            token_cluster=service_accounts.tokens.cluster_of,
+            token_cluster=None if service_accounts is None else service_accounts.tokens.cluster_of,
             request_timeout=options.request_timeout,
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
             states=self.backend.clusters,
@@ -346,8 +360,8 @@ class ControlPlane(Extensions):
         )
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
-        openid = OpenIDPages(self.backend, service_accounts.documents)
-        pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths, pages=(openid,))
+        openid = () if service_accounts is None else (OpenIDPages(self.backend, service_accounts.documents),)
+        pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths, pages=openid)
         return create_asgi_app(settings, resources=APIHandler(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages)
 
     async def _check_feed(self) -> None:

@@ -28,8 +28,9 @@ from kcp_py.authz.rbac.authorizer import RBACAuthorizer
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.rbac.resolver import ConfiguredRules
 from kcp_py.authz.reviews import AccessReviews, LocalAccessReviews, SelfAccessReviews, SelfRulesReviews
-from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups
+from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups, WithoutRoles
 from kcp_py.authz.webhook.metrics import WebhookMetrics
+from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts
 from kcp_py.options import Options
 from kcp_py.registry.rest.storage import RestStorage
@@ -69,6 +70,7 @@ def build_identity(
     cluster_issuers: ClusterIssuers,
     webhook_tokens: TokenAuthenticator | None,
     cluster_uid: ClusterUid,
+    batteries: Batteries,
 ) -> Identity:
     """Put authentication and authorization together.
 
@@ -84,6 +86,7 @@ def build_identity(
         cluster_issuers: verify the tokens of the providers of single clusters.
         webhook_tokens: asks the operator's webhook about tokens, if there is one.
         cluster_uid: is asked about the clusters that credentials are bound to.
+        batteries: which resources are served. Without them there are no tokens of service accounts, and no roles.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
     grant_index = GrantIndex(access, fanout, options.etcd_prefix)
@@ -91,12 +94,13 @@ def build_identity(
     rbac = RBACAuthorizer(indexes, require_access=options.require_cluster_access, admits=grants.admits)
     authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups())
     webhook_metrics = WebhookMetrics()
-    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(RBACWithGrants(rbac, grants), webhook_metrics))
+    roles = RBACWithGrants(rbac, grants) if "rbac" in batteries else WithoutRoles()
+    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(roles, webhook_metrics))
     audiences = service_accounts.audiences
     # The cheapest first. A token of a file may have any form.
     bearers = TokenUnion(
         AudienceAgnosticTokens(tokens, audiences),
-        service_accounts.tokens,
+        *((service_accounts.tokens,) if "service-accounts" in batteries else ()),
         AudienceAgnosticTokens(TokenUnion(issuers, cluster_issuers), audiences),
         *(() if webhook_tokens is None else (webhook_tokens,)),
     )

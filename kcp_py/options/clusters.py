@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcp_py.options.fields import CLUSTERS, setting
-from kcp_py.options.kinds import ADDRESS_RANGES, BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, PORT_RANGE, choice
+from kcp_py.options.kinds import ADDRESS_RANGES, BATTERIES, BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, PORT_RANGE, choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,13 @@ class ClusterOptions:
         CLUSTERS,
         "Which answers name the logical cluster of each object in the annotation kcp.io/cluster: all of them, as kcp's, or only those to "
         "wildcard requests, for clients that compare annotations.",
+    )
+    batteries: tuple[str, ...] = setting(
+        BATTERIES,
+        ("*",),
+        CLUSTERS,
+        "Built-in resources that logical clusters serve, with their controllers and admission plugins: '*' stands for all that are on "
+        "by default, 'foo' adds foo, '-foo' removes it, none serves no built-in resource.",
     )
     builtin_kinds: tuple[str, ...] = setting(
         LIST,

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from kcp_py.golang import durations
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
+from kcp_py.options.batteries import parse_batteries, render_batteries
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +325,7 @@ HOST: Final = Kind("HOST", _parse_host, str, _STRING)
 OPTIONAL_CLUSTER: Final = Kind("NAME", _parse_optional_cluster, str, _STRING)
 HEADER: Final = Kind("HEADER", _parse_header, str, _STRING)
 HEADERS: Final = Kind("HEADER,…", _parse_headers, ",".join, _STRINGS)
+BATTERIES: Final = Kind("NAME,…", parse_batteries, render_batteries, _STRINGS)
 LIST: Final = Kind("NAME,…", _parse_list, ",".join, _STRINGS)
 AUTHORIZERS: Final = Kind("NAME,…", _parse_authorizers, ",".join, _STRINGS)
 SIMULATIONS: Final = Kind("NAME,…", _parse_simulations, ",".join, _STRINGS)

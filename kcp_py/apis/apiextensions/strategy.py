@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from kcp_py.apimachinery.fielderrors import FieldError, forbidden
+from kcp_py.apimachinery.fielderrors import FieldError, forbidden, not_supported
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.bootstrap.installed import deletion_refusal
@@ -37,14 +37,18 @@ class CRDStrategy(Strategy):
     is_marked_first = True
     propagates_first = False
 
-    def __init__(self, *, builtin: Collection[tuple[str, str]] = (), clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, *, builtin: Collection[tuple[str, str]] = (), namespaces: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
         """Make the strategy.
 
         Args:
             builtin: (group, plural) of the resources that are served without a CRD, and that none may define again.
+            namespaces: whether clusters have namespaces, without which a definition cannot be namespaced.
             clock: for the times of conditions, in Unix seconds.
         """
         self._builtin = frozenset(builtin)
+        self._namespaces = namespaces
         self._clock = clock
 
     def prepare_for_create(self, obj: dict[str, Any]) -> None:
@@ -62,7 +66,7 @@ class CRDStrategy(Strategy):
         _keep_cleanup(obj, old)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
-        return validate_crd(obj) + self._builtin_errors(obj)
+        return validate_crd(obj) + self._builtin_errors(obj) + self._scope_errors(obj)
 
     def validate_update(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         if obj.get("spec") is old.get("spec"):
@@ -117,6 +121,11 @@ class CRDStrategy(Strategy):
         spec = obj.get("spec") or {}
         defined = GroupResource(spec.get("group", ""), (spec.get("names") or {}).get("plural", ""))
         return [forbidden("spec.names.plural", f"{defined} is a built-in resource")] if defined in self._builtin else []
+
+    def _scope_errors(self, obj: dict[str, Any]) -> list[FieldError]:
+        if self._namespaces or (obj.get("spec") or {}).get("scope") != "Namespaced":
+            return []
+        return [not_supported("spec.scope", "Namespaced", ("Cluster",))]
 
 
 def _add_stored_version(obj: dict[str, Any]) -> None:

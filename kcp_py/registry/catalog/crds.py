@@ -44,7 +44,7 @@ class CRDSource(ResourceSource):
         """
         self.compiled = compiled
         self._fanout = fanout
-        self._keys = keys
+        self.keys = keys
         self._crds = _CRDCache(access.storage, compiled, keys, capacity=capacity)
         self._index = CRDIndex(access.storage, keys)
         access.observe(keys.prefix, self._crds)
@@ -66,7 +66,7 @@ class CRDSource(ResourceSource):
 
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:
         """`ResourceSource.depends_on`: the CRDs of the cluster."""
-        return (Dependency(self._keys.prefix, cluster),)
+        return (Dependency(self.keys.prefix, cluster),)
 
     async def group_resources(self) -> Collection[GroupResource]:
         """`ResourceSource.group_resources`."""
@@ -81,7 +81,7 @@ class CRDSource(ResourceSource):
         if event.previous is None:
             return ()
         cluster = Name(event.route.cluster)
-        prefix = custom_resource_keys(self._keys.root, event.route.name, namespaced=True).prefix
+        prefix = custom_resource_keys(self.keys.root, event.route.name, namespaced=True).prefix
         # Comparing two states takes longer than finding out that there is no watch.
         if not self._fanout.is_watched(prefix, cluster) or (event.value is not None and same_content(event.previous.value, event.value)):
             return ()
