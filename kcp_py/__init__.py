@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kcp_py.registry.computed import ComputedResource
     from kcp_py.registry.resource import Served, ServedResource
     from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
-    from kcp_py.registry.stored import StoredResource
+    from kcp_py.registry.stored import StoredResource, StoredVersion
     from kcp_py.registry.strategy import Strategy
     from kcp_py.registry.writerequest import WriteRequest
     from kcp_py.request.context import RequestContext
@@ -82,6 +82,7 @@ __all__ = [
     "ServedResource",
     "SourceContext",
     "StoredResource",
+    "StoredVersion",
     "Strategy",
     "UserInfo",
     "WatchEvent",
@@ -137,6 +138,7 @@ _HOMES = {
     "ServedResource": "kcp_py.registry.resource",
     "SourceContext": "kcp_py.registry.catalog.source",
     "StoredResource": "kcp_py.registry.stored",
+    "StoredVersion": "kcp_py.registry.stored",
     "Strategy": "kcp_py.registry.strategy",
     "UserInfo": "kcp_py.request.user",
     "WILDCARD": "kcp_py.logicalcluster",

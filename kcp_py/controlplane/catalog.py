@@ -111,9 +111,11 @@ def build_catalog(
     usages = ClusterUsages()
     described = [one for one in apis if not isinstance(one, ResourceSource)]
     own = (cluster_usages(usages).served(root), cluster_authentication().served(root), component_statuses(access.storage, root))
-    added = [*filter(batteries.serves, own), *(one.served(root) for one in described)]
+    declared: list[Sequence[ServedResource]] = [[one] for one in own if batteries.serves(one)]
+    declared.extend(one.served_versions(root) if isinstance(one, StoredResource) else [one.served(root)] for one in described)
+    added = [resource for versions in declared for resource in versions]
     batteries.check_scopes((*upstream, *added))
-    _check_distinct((*filter(batteries.serves, builtin_resources(root)), *upstream), added)
+    _check_distinct((*filter(batteries.serves, builtin_resources(root)), *upstream), declared)
     # Of the resources that are not served, too: what they are must not depend on who defines them.
     names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *own, *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
@@ -162,21 +164,28 @@ def _with_root_ca(resource: ServedResource, root_ca: str) -> ServedResource:
     return replace(resource, namespace_object=root_ca_config_map(root_ca))
 
 
-def _check_distinct(own: Sequence[ServedResource], added: Sequence[ServedResource]) -> None:
+def _check_distinct(own: Sequence[ServedResource], declared: Sequence[Sequence[ServedResource]]) -> None:
     """Refuse added resources that would be served in the place of another one.
+
+    Args:
+        own: the resources of the server.
+        declared: the versions of each added resource.
 
     Raises:
         ValueError: a group has a resource or a kind twice in one version, or a stored resource has the name of another resource.
     """
-    resources = (*own, *added)
+    resources = (*own, *(resource for versions in declared for resource in versions))
     names = [(resource.group_resource, resource.version) for resource in resources]
     kinds = [resource.group_version_kind for resource in resources]
-    stored = {resource.group_resource for resource in own} | {one.group_resource for one in added if one.rest is None}
-    for resource in added:
-        of_that_name = sum(one.group_resource == resource.group_resource for one in resources)
+    declarations = [
+        *(one.group_resource for one in own),
+        *(name for versions in declared for name in {one.group_resource for one in versions}),
+    ]
+    stored = {one.group_resource for one in own} | {one.group_resource for versions in declared for one in versions if one.rest is None}
+    for resource in resources[len(own) :]:
         if (
             names.count((resource.group_resource, resource.version)) > 1
             or kinds.count(resource.group_version_kind) > 1
-            or (of_that_name > 1 and resource.group_resource in stored)
+            or (declarations.count(resource.group_resource) > 1 and resource.group_resource in stored)
         ):
             raise ValueError(f"{resource.group_resource} in version {resource.version} has the name or the kind of another resource")

@@ -37,6 +37,11 @@ class Extensions:
         self._controllers = list(controllers)
         self._entered = False
 
+    @property
+    def apis(self) -> Sequence[Api]:
+        """The resources and sources that have been added."""
+        return tuple(self._apis)
+
     def _check_open(self) -> None:
         """Each decorator calls it first.
 

@@ -39,7 +39,7 @@ def test_version(capsys):
 
 @pytest.mark.parametrize(
     "command",
-    [[], *([name] for name in COMMANDS), *(["cluster", name] for name in CLUSTER_COMMANDS)],
+    [[], *([name] for name in COMMANDS), *(["cluster", name] for name in CLUSTER_COMMANDS), ["generate", "crds"]],
     ids=" ".join,
 )
 def test_every_command_has_help_with_examples(command, capsys):

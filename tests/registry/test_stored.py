@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py import StoredResource
+from kcp_py import StoredResource, StoredVersion
 from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.rest.storage import RestStorage
@@ -131,3 +131,52 @@ async def test_a_name_belongs_to_one_resource(tmp_path: Path, other: StoredResou
     with pytest.raises(ValueError, match="has the name or the kind of another resource"):
         async with ControlPlane(options(tmp_path), apis=[things, other]):
             pass
+
+
+GROUP = "/clusters/a/apis/example.com"
+
+
+def _of(field: str) -> dict[str, Any]:
+    """The schema of a version that has the colour in a field of its own."""
+    spec = {"type": "object", "properties": {field: {"type": "string"}}}
+    return {"type": "object", "properties": {"spec": spec}}
+
+
+async def _rename(objects: Sequence[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
+    field = {"example.com/v1": "color", "example.com/v2": "colour"}[api_version]
+    return [{**obj, "apiVersion": api_version, "spec": dict.fromkeys([field], *obj["spec"].values())} for obj in objects]
+
+
+async def test_several_versions(tmp_path: Path) -> None:
+    """Objects are written in one version, and read, listed and watched in each; discovery prefers the newer one."""
+    v2 = StoredVersion(version="v2", schema=_of("colour"), status=True)
+    v3 = StoredVersion(version="v3", schema=_of("colour"), served=False)
+    things = StoredResource(
+        group="example.com", version="v1", resource="things", kind="Thing", schema=_of("color"), versions=[v2, v3],
+        storage_version="v2", converter=_rename,
+    )  # fmt: skip
+    async with ControlPlane(options(tmp_path), apis=[things]) as control_plane:
+        transport = httpx.ASGITransport(control_plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://kcp.test") as client:
+            api = Api(client, control_plane)
+            path = f"{GROUP}/{{}}/namespaces/default/things"
+            async with Watch(api, path.format("v1")) as watch:
+                body = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}, "spec": {"color": "red"}}
+                assert (await api.ok("POST", path.format("v1"), body))["spec"] == {"color": "red"}
+                await api.ok("PATCH", path.format("v2") + "/one", {"spec": {"colour": "blue"}}, headers=MERGE)
+                first, second = [(await watch.next() or {})["object"] for _ in range(2)]
+            assert (first["apiVersion"], first["spec"]) == ("example.com/v1", {"color": "red"})
+            assert second["spec"] == {"color": "blue"}
+            (item,) = (await api.ok("GET", path.format("v2")))["items"]
+            assert (item["apiVersion"], item["spec"]) == ("example.com/v2", {"colour": "blue"})
+            (stored,) = (await control_plane.backend.access.storage.range("/registry/example.com/things/a/")).items
+            assert b'"apiVersion":"example.com/v2"' in stored.value
+            everywhere = await api.ok("GET", "/clusters/*/apis/example.com/v1/things")
+            assert [one["spec"] for one in everywhere["items"]] == [{"color": "blue"}]
+            group = await api.ok("GET", GROUP)
+            assert group["preferredVersion"]["version"] == "v2"
+            assert [one["version"] for one in group["versions"]] == ["v2", "v1"]
+            assert [one["name"] for one in (await api.ok("GET", f"{GROUP}/v2"))["resources"]] == ["things", "things/status"]
+            assert (await api("GET", path.format("v3"))).status_code == 404
+            await api.ok("DELETE", path.format("v1") + "/one")
+            assert not (await api.ok("GET", path.format("v2")))["items"]
