@@ -170,7 +170,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("doctor", "cli/test_examination", "prints what the examination finds"),
         Row("start", "cli/test_process", "the command of a process"),
     ],
-    "client": [Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares")],
+    "client": [
+        Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares"),
+        Row("views", "client/test_clusterclient", "makes the clients of one cluster"),
+    ],
     "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
     "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
     "authz/rbac": [Row("resolver", "authz/configuration/test_reloading", "rules of all authorizers of a server")],

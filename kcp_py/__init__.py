@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
     from kcp_py.authn.authenticator import Authenticator, Credentials
     from kcp_py.authz.authorizer import Authorizer, Decision
+    from kcp_py.client.cache import by_label, by_owner
+    from kcp_py.client.clusterclient import ClusterClient, ClusterReader
     from kcp_py.client.contract import Client, ObjectList, WatchEvent
+    from kcp_py.client.informer import Informer, Informers
+    from kcp_py.client.reflecting import Selection
     from kcp_py.client.remote import RemoteClient
     from kcp_py.client.tap import ObjectChange, ObjectFilter
     from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerSource, Later
@@ -46,6 +50,8 @@ __all__ = [
     "Authenticator",
     "Authorizer",
     "Client",
+    "ClusterClient",
+    "ClusterReader",
     "Compare",
     "ComputedResource",
     "ControlPlane",
@@ -62,6 +68,8 @@ __all__ = [
     "GroupVersionKind",
     "GroupVersionResource",
     "Handler",
+    "Informer",
+    "Informers",
     "Key",
     "Later",
     "Name",
@@ -77,6 +85,7 @@ __all__ = [
     "RequestInfo",
     "ResourceSource",
     "RestStorage",
+    "Selection",
     "Served",
     "ServedChange",
     "ServedResource",
@@ -89,6 +98,8 @@ __all__ = [
     "WriteRequest",
     "__version__",
     "builtin_definitions",
+    "by_label",
+    "by_owner",
     "errors",
     "fielderrors",
     "parse_name",
@@ -101,6 +112,8 @@ _HOMES = {
     "Authenticator": "kcp_py.authn.authenticator",
     "Authorizer": "kcp_py.authz.authorizer",
     "Client": "kcp_py.client.contract",
+    "ClusterClient": "kcp_py.client.clusterclient",
+    "ClusterReader": "kcp_py.client.clusterclient",
     "Compare": "kcp_py.storage.contract",
     "ComputedResource": "kcp_py.registry.computed",
     "ControlPlane": "kcp_py.controlplane",
@@ -118,6 +131,8 @@ _HOMES = {
     "GroupVersionKind": "kcp_py.apimachinery.kinds",
     "GroupVersionResource": "kcp_py.apimachinery.kinds",
     "Handler": "kcp_py.server.exchange",
+    "Informer": "kcp_py.client.informer",
+    "Informers": "kcp_py.client.informer",
     "Key": "kcp_py.controllers.runtime.queue",
     "Later": "kcp_py.controllers.runtime.controller",
     "Name": "kcp_py.logicalcluster",
@@ -133,6 +148,7 @@ _HOMES = {
     "RequestInfo": "kcp_py.request.requestinfo",
     "ResourceSource": "kcp_py.registry.catalog.source",
     "RestStorage": "kcp_py.registry.rest.storage",
+    "Selection": "kcp_py.client.reflecting",
     "Served": "kcp_py.registry.resource",
     "ServedChange": "kcp_py.registry.catalog.source",
     "ServedResource": "kcp_py.registry.resource",
@@ -144,6 +160,8 @@ _HOMES = {
     "WILDCARD": "kcp_py.logicalcluster",
     "WatchEvent": "kcp_py.client.contract",
     "WriteRequest": "kcp_py.registry.writerequest",
+    "by_label": "kcp_py.client.cache",
+    "by_owner": "kcp_py.client.cache",
     "parse_name": "kcp_py.logicalcluster",
     "serve": "kcp_py.serving.embedding",
 }

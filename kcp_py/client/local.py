@@ -21,6 +21,7 @@ from kcp_py.apimachinery.meta.options import (
 from kcp_py.client.contract import FIELD_MANAGER, ApiResource, KindSchema, ObjectList, WatchEvent
 from kcp_py.client.localreads import decoded, read_list, read_watch
 from kcp_py.client.requests import Requests, Storage
+from kcp_py.client.views import ClusterViews
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.computedwatch import ComputedWatch
@@ -35,7 +36,7 @@ from kcp_py.request.user import LOOPBACK, UserInfo
 from kcp_py.storage.contract import StorageError
 
 
-class LocalClient:
+class LocalClient(ClusterViews):
     """A `Client` on the registry of this process."""
 
     def __init__(self, registry: Registry, *, user: UserInfo = LOOPBACK) -> None:

@@ -18,6 +18,7 @@ from kcp_py.client.contract import FIELD_MANAGER, ApiResource, KindSchema, Objec
 from kcp_py.client.discovery import DiscoveryCache
 from kcp_py.client.paths import cluster_path, resource_path
 from kcp_py.client.transport import Headers, Query, Transport, impersonation, status_error_of
+from kcp_py.client.views import ClusterViews
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.rest.patch import APPLY_PATCH, MERGE_PATCH
@@ -31,7 +32,7 @@ _BOOKMARKED_SILENCE_SECONDS: Final = 180.0
 """A watch with bookmarks that shows nothing for so long has lost its server, which sends a bookmark each minute."""
 
 
-class RemoteClient:
+class RemoteClient(ClusterViews):
     """A `Client` of the server that a kubeconfig names. It is an async context manager, which closes its connections.
 
     Failures to reach the server are a `StatusError` 503 with the reason ServiceUnavailable.

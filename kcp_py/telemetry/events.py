@@ -120,14 +120,23 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "Events of the store may have been missed. Caches are dropped, and all watches end; their clients resume from history.",
         ),
         "feed_started": _event("debug", "revision", "The changes of the store are followed from this revision on."),
+        "follow_failed": _event(
+            "warning",
+            "objects error",
+            "A list or a watch of an informer failed. It is tried again ever more slowly. Logged once for as long as it lasts.",
+        ),
         "front_proxy_refused": _event(
             "debug",
             "error",
             "A request with the certificate of a front proxy cannot be made as the user that its headers name: the certificate has another "
             "name, or the user is one of another logical cluster.",
         ),
+        "handler_failed": _event("error", "handler name", "A function that an informer calls with changes failed. The others are called."),
         "health_check_failed": _event("warning", "check error", "A health check began to fail. Logged once until it passes again."),
         "health_check_recovered": _event("info", "check", "A health check that failed passes again."),
+        "indexer_failed": _event(
+            "error", "index name", "The function of an index of an informer failed for an object, which the index leaves out."
+        ),
         "key_not_migrated": _event(
             "warning", "key target", "An object stays under its old key, because another object has the new one. It cannot be reached."
         ),
@@ -155,6 +164,7 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "error",
             "It could not be found out whether the caller of a running watch is still known and allowed. It goes on until the next check.",
         ),
+        "object_ignored": _event("error", "objects error", "An informer left out an object without a name or a cluster."),
         "pages_served": _event("info", "url", "`kcp-py controllers` serves its health and its metrics at this URL."),
         "provider_failed": _event(
             "warning",

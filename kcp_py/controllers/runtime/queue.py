@@ -7,23 +7,17 @@ import random
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
+from kcp_py.client.keys import Key
 from kcp_py.controllers.runtime.queuemetrics import QueueMetrics
 from kcp_py.logicalcluster import Name
+
+__all__ = ["FIRST_DELAY_SECONDS", "LONGEST_DELAY_SECONDS", "Key", "Schedule", "Timer", "WorkQueue", "call_later"]
 
 FIRST_DELAY_SECONDS: Final = 0.02
 LONGEST_DELAY_SECONDS: Final = 30.0
 _LARGEST_EXPONENT: Final = 30
-
-
-class Key(NamedTuple):
-    """What a controller looks at."""
-
-    cluster: Name
-    namespace: str
-    """Empty for cluster-scoped objects."""
-    name: str
 
 
 _Place = tuple[str, str]
