@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kcp_py.request.user import UserInfo
     from kcp_py.server.chain import Filter
     from kcp_py.server.exchange import Exchange, Handler
+    from kcp_py.server.filters.concurrency import Fairness, InFlight
     from kcp_py.serving.embedding import serve
     from kcp_py.storage.contract import Compare
 
@@ -63,11 +64,13 @@ __all__ = [
     "Dependency",
     "EndedWatches",
     "Exchange",
+    "Fairness",
     "Filter",
     "GroupResource",
     "GroupVersionKind",
     "GroupVersionResource",
     "Handler",
+    "InFlight",
     "Informer",
     "Informers",
     "Key",
@@ -126,6 +129,7 @@ _HOMES = {
     "EVERY_CLUSTER": "kcp_py.request.sight",
     "EndedWatches": "kcp_py.registry.catalog.source",
     "Exchange": "kcp_py.server.exchange",
+    "Fairness": "kcp_py.server.filters.concurrency",
     "Filter": "kcp_py.server.chain",
     "GroupResource": "kcp_py.apimachinery.kinds",
     "GroupVersionKind": "kcp_py.apimachinery.kinds",
@@ -133,6 +137,7 @@ _HOMES = {
     "Handler": "kcp_py.server.exchange",
     "Informer": "kcp_py.client.informer",
     "Informers": "kcp_py.client.informer",
+    "InFlight": "kcp_py.server.filters.concurrency",
     "Key": "kcp_py.controllers.runtime.queue",
     "Later": "kcp_py.controllers.runtime.controller",
     "Name": "kcp_py.logicalcluster",

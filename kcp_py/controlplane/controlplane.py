@@ -43,6 +43,7 @@ from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.user import controller_user
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
+from kcp_py.server.filters.concurrency import Fairness, InFlight
 from kcp_py.server.handlers.apihandler import APIHandler
 from kcp_py.server.handlers.backend import Backend, RequestLimits
 from kcp_py.server.handlers.documents import Documents
@@ -100,6 +101,7 @@ class ControlPlane(Extensions):
         filters: Sequence[Filter] = (),
         controllers: Sequence[ControllerFactory] = (),
         batteries: Sequence[str] | None = None,
+        fairness: Fairness | None = None,
     ) -> None:
         """Create a control plane. It opens the store when the context is entered.
 
@@ -120,6 +122,8 @@ class ControlPlane(Extensions):
                 taken or unknown.
             batteries: the built-in resources to serve, in place of `Options.batteries`; `()` for none. Entering the context raises
                 ValueError for a name that is unknown, and for what needs a battery that is not selected.
+            fairness: decides when a request may run, in place of the bounds of the server; it is not asked about watches and about
+                administrators.
         """
         super().__init__(
             apis=apis,
@@ -132,6 +136,7 @@ class ControlPlane(Extensions):
         self._options = options if batteries is None else dataclasses.replace(options, batteries=tuple(batteries))
         self._given_storage = storage
         self._services = services
+        self._fairness = fairness or InFlight()
         self._stack = AsyncExitStack()
         self.gauges = Gauges()
         self._registry = MetricsRegistry()
@@ -350,6 +355,7 @@ class ControlPlane(Extensions):
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
             states=self.backend.clusters,
             further=self._filters,
+            fairness=self._fairness,
         )
         self.gauges.add(
             "kcp_cluster_limit_refusals",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
@@ -10,6 +11,15 @@ from kcp_py.controllers import ControllerFactory
 from kcp_py.controlplane.catalog import Api
 from kcp_py.registry.admission import AdmissionPlugin
 from kcp_py.server.chain import Filter
+
+if TYPE_CHECKING:
+    from kcp_py.library.hooks import MutatingFunction, ValidatingFunction
+    from kcp_py.library.identity import Authenticating, Authorizing
+
+    M = TypeVar("M", bound=MutatingFunction)
+    V = TypeVar("V", bound=ValidatingFunction)
+    A = TypeVar("A", bound=Authenticating)
+    Z = TypeVar("Z", bound=Authorizing)
 
 
 class Extensions:
@@ -50,3 +60,122 @@ class Extensions:
         """
         if self._entered:
             raise RuntimeError("the control plane is running: add resources, hooks and controllers before it is entered")
+
+    def mutating(
+        self,
+        *resources: str,
+        operations: Collection[str] = ("CREATE", "UPDATE"),
+        clusters: Collection[str] | None = None,
+        namespaces: Collection[str] | None = None,
+        namespaced: bool | None = None,
+        labels: str = "",
+        thread: bool = False,
+        name: str = "",
+    ) -> Callable[[M], M]:
+        """Have a function change objects before they are validated.
+
+        The function takes `Attributes` and changes `attributes.obj` in place, or returns the object that takes its place. It refuses the
+        write by raising a `StatusError` of `errors`. It may be a coroutine function.
+
+        Args:
+            resources: such as `configmaps`, `deployments.apps`, `deployments.apps/scale`, `*.apps`. Without any: every resource, and no
+                subresource.
+            operations: of `CREATE`, `UPDATE`, `DELETE`, `CONNECT`; `*` for all.
+            clusters: names of logical clusters; None for all.
+            namespaces: names of namespaces; None for all.
+            namespaced: whether the resources have namespaces; None for both.
+            labels: a selector that the labels of the new object or of the old one match.
+            thread: whether a plain function runs in a thread, because it blocks.
+            name: by which operators switch the function off, with `--disable-admission-plugins`; by default `module.function`.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            ValueError: an argument has no meaning.
+            TypeError: the function is a coroutine function that shall run in a thread.
+        """
+        self._check_open()
+        from kcp_py.library.hooks import MutatingHook  # noqa: PLC0415
+        from kcp_py.library.rules import Rule  # noqa: PLC0415
+
+        rule = Rule(resources, operations=operations, clusters=clusters, namespaces=namespaces, namespaced=namespaced, labels=labels)
+
+        def add(function: M) -> M:
+            self._admission.append(MutatingHook(function, rule, thread=thread, name=name))
+            return function
+
+        return add
+
+    def validating(
+        self,
+        *resources: str,
+        operations: Collection[str] = ("CREATE", "UPDATE"),
+        clusters: Collection[str] | None = None,
+        namespaces: Collection[str] | None = None,
+        namespaced: bool | None = None,
+        labels: str = "",
+        thread: bool = False,
+        name: str = "",
+    ) -> Callable[[V], V]:
+        """Have a function refuse writes after they are validated.
+
+        The function takes `Attributes`. It refuses the write by returning a text (403), by returning the errors of fields (422, see
+        `fielderrors`), or by raising a `StatusError` of `errors`. The arguments and errors are those of `mutating`.
+        """
+        self._check_open()
+        from kcp_py.library.hooks import ValidatingHook  # noqa: PLC0415
+        from kcp_py.library.rules import Rule  # noqa: PLC0415
+
+        rule = Rule(resources, operations=operations, clusters=clusters, namespaces=namespaces, namespaced=namespaced, labels=labels)
+
+        def add(function: V) -> V:
+            self._admission.append(ValidatingHook(function, rule, thread=thread, name=name))
+            return function
+
+        return add
+
+    @overload
+    def authenticator(self, function: A, /) -> A: ...
+    @overload
+    def authenticator(self, /, *, thread: bool = False) -> Callable[[A], A]: ...
+    def authenticator(self, function: A | None = None, /, *, thread: bool = False) -> A | Callable[[A], A]:
+        """Have a function find out who makes a request: it takes `Credentials` and returns a `UserInfo`, or None where it does not know.
+
+        It is asked before client certificates and tokens, behind the functions that were added before it. It refuses a credential by
+        raising `errors.unauthorized()`.
+
+        Args:
+            function: a coroutine function or a plain one.
+            thread: whether a plain function runs in a thread, because it blocks.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            TypeError: the function is a coroutine function that shall run in a thread.
+        """
+        self._check_open()
+        from kcp_py.library.identity import FunctionAuthenticator  # noqa: PLC0415
+
+        def add(function: A) -> A:
+            self._authenticators.append(FunctionAuthenticator(function, thread=thread))
+            return function
+
+        return add if function is None else add(function)
+
+    @overload
+    def authorizer(self, function: Z, /) -> Z: ...
+    @overload
+    def authorizer(self, /, *, thread: bool = False) -> Callable[[Z], Z]: ...
+    def authorizer(self, function: Z | None = None, /, *, thread: bool = False) -> Z | Callable[[Z], Z]:
+        """Have a function decide what users may do: it takes the `UserInfo`, the logical cluster or `WILDCARD`, and the `RequestInfo`.
+
+        It returns True to allow the request in its cluster, False to refuse it, None to leave the decision to other authorizers, or a
+        `Decision`, which a request over all clusters needs. It is asked before the group `system:masters` and RBAC. Arguments and errors
+        are those of `authenticator`.
+        """
+        self._check_open()
+        from kcp_py.library.identity import FunctionAuthorizer  # noqa: PLC0415
+
+        def add(function: Z) -> Z:
+            self._authorizers.append(FunctionAuthorizer(function, thread=thread))
+            return function
+
+        return add if function is None else add(function)

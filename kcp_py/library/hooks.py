@@ -1,0 +1,112 @@
+"""Functions of a program as admission plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.fielderrors import FieldError
+from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.library.functions import caller, name_of, wrong_result
+from kcp_py.library.rules import Rule
+from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionPlugin, Attributes
+
+ValidationResult = str | Sequence[FieldError] | None
+"""None where the write is allowed; a text, with which it is forbidden (403), or the errors of fields (422)."""
+MutationResult = dict[str, Any] | None
+"""None where the object was changed in place or not at all; or the object that takes its place."""
+
+ValidatingFunction = Callable[[Attributes], ValidationResult | Awaitable[ValidationResult]]
+MutatingFunction = Callable[[Attributes], MutationResult | Awaitable[MutationResult]]
+
+
+class _Hook(AdmissionPlugin):
+    """A function that sees the writes of a rule."""
+
+    def __init__(self, function: Callable[[Attributes], Any], rule: Rule, *, thread: bool = False, name: str = "") -> None:
+        """Adapt a function.
+
+        Args:
+            function: takes `Attributes`.
+            rule: which writes it sees.
+            thread: see `functions.caller`.
+            name: by which operators switch it off; that of the function where it is empty.
+
+        Raises:
+            TypeError: see `functions.caller`.
+        """
+        self._function = function
+        self._call = caller(function, thread=thread)
+        self._rule = rule
+        self.name = name or name_of(function)  # type: ignore[misc] # each object stands for a function of its own
+        self.operations = rule.operations
+        self.resources = rule.resources
+
+    def ignores(self, cluster: Name, resource: GroupResource) -> bool:
+        return self._rule.ignores(cluster, resource)
+
+    def follow(self, changed: Callable[[], None]) -> bool:
+        del changed
+        return True
+
+    def _ask(self, attributes: Attributes) -> Awaitable[None] | None:
+        if not self._rule.matches(attributes):
+            return None
+        result = self._call(attributes.cluster, attributes)
+        if isawaitable(result):
+            return self._wait(attributes, result)
+        self._take(attributes, result)
+        return None
+
+    async def _wait(self, attributes: Attributes, pending: Awaitable[Any]) -> None:
+        self._take(attributes, await pending)
+
+    def _take(self, attributes: Attributes, result: Any) -> None:
+        """Do what the result says."""
+
+
+class MutatingHook(_Hook):
+    """A function that changes objects."""
+
+    def mutate(self, attributes: Attributes) -> Awaitable[None] | None:
+        """Call the function, if the write matches."""
+        return self._ask(attributes)
+
+    def _take(self, attributes: Attributes, result: Any) -> None:
+        obj = attributes.obj
+        if result is None or result is obj:
+            return
+        if not isinstance(result, dict) or obj is None:
+            raise wrong_result(self._function, result, "None" if obj is None else "None or an object")
+        # The callers hold the object itself.
+        changed = dict(result)
+        obj.clear()
+        obj.update(changed)
+
+
+class ValidatingHook(_Hook):
+    """A function that refuses writes."""
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        """Call the function, if the write matches.
+
+        Raises:
+            StatusError: 403 or 422, as the function says.
+        """
+        return self._ask(attributes)
+
+    def _take(self, attributes: Attributes, result: Any) -> None:
+        if result is None:
+            return
+        if isinstance(result, str):
+            if result:
+                raise errors.forbidden(attributes.resource.group_resource, attributes.name, result)
+            return
+        if not isinstance(result, (list, tuple)) or not all(isinstance(one, FieldError) for one in result):
+            raise wrong_result(self._function, result, "None, a text or a list of field errors")
+        if result:
+            kind = attributes.kind
+            raise errors.invalid(f"{kind.kind}.{kind.group}" if kind.group else kind.kind, attributes.name, result)
