@@ -30,6 +30,7 @@ class Row(NamedTuple):
 
 
 ELSEWHERE: Final[dict[str, list[Row]]] = {
+    "aggregated": [Row("authorization namespaces", "aggregated/test_server", "decisions of the delegate are seen in answers")],
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
     "controlplane": [
         Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server"),

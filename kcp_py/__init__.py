@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kcp_py._version import __version__
 
 if TYPE_CHECKING:
+    from kcp_py.aggregated.server import AggregatedServer, serve_aggregated
+    from kcp_py.aggregated.settings import Delegation
     from kcp_py.apimachinery import errors, fielderrors
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
     from kcp_py.authn.authenticator import Authenticator, Credentials
@@ -47,6 +49,7 @@ __all__ = [
     "EVERY_CLUSTER",
     "WILDCARD",
     "AdmissionPlugin",
+    "AggregatedServer",
     "Attributes",
     "Authenticator",
     "Authorizer",
@@ -61,6 +64,7 @@ __all__ = [
     "ControllerSource",
     "Credentials",
     "Decision",
+    "Delegation",
     "Dependency",
     "EndedWatches",
     "Exchange",
@@ -107,10 +111,12 @@ __all__ = [
     "fielderrors",
     "parse_name",
     "serve",
+    "serve_aggregated",
 ]
 
 _HOMES = {
     "AdmissionPlugin": "kcp_py.registry.admission",
+    "AggregatedServer": "kcp_py.aggregated.server",
     "Attributes": "kcp_py.registry.admission",
     "Authenticator": "kcp_py.authn.authenticator",
     "Authorizer": "kcp_py.authz.authorizer",
@@ -125,6 +131,7 @@ _HOMES = {
     "ControllerSource": "kcp_py.controllers.runtime.controller",
     "Credentials": "kcp_py.authn.authenticator",
     "Decision": "kcp_py.authz.authorizer",
+    "Delegation": "kcp_py.aggregated.settings",
     "Dependency": "kcp_py.registry.catalog.source",
     "EVERY_CLUSTER": "kcp_py.request.sight",
     "EndedWatches": "kcp_py.registry.catalog.source",
@@ -169,6 +176,7 @@ _HOMES = {
     "by_owner": "kcp_py.client.cache",
     "parse_name": "kcp_py.logicalcluster",
     "serve": "kcp_py.serving.embedding",
+    "serve_aggregated": "kcp_py.aggregated.server",
 }
 
 

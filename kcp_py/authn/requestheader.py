@@ -22,7 +22,7 @@ from kcp_py.apimachinery.errors import unauthorized
 from kcp_py.apis.certificates.binding import binding_of
 from kcp_py.authn.authenticator import Credentials
 from kcp_py.authn.certificate import subject_texts
-from kcp_py.authn.vouched import UnplacedUserError, user_in
+from kcp_py.authn.vouched import Place, UnplacedUserError, user_in
 from kcp_py.request.headertexts import extra_key, header_text
 from kcp_py.request.user import UserInfo
 
@@ -64,16 +64,20 @@ class _Proxy(NamedTuple):
 class RequestHeaders:
     """An `Authenticator` of requests of front proxies."""
 
-    def __init__(self, headers: ProxyHeaders, allowed_names: Sequence[str], *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, headers: ProxyHeaders, allowed_names: Sequence[str], *, place: Place = user_in, now: Callable[[], float] = time.time
+    ) -> None:
         """Prepare.
 
         Args:
             headers: those that front proxies set.
             allowed_names: common names of their certificates; empty for any name.
+            place: makes a user of a logical cluster of the one that the headers name.
             now: seconds since the epoch.
         """
         self._headers = headers
         self._allowed_names = frozenset(allowed_names)
+        self._place = place
         self._now = now
         self._proxies: LRU[bytes, _Proxy] = LRU(_CACHED_CERTIFICATES)
 
@@ -93,7 +97,7 @@ class RequestHeaders:
         if user is None:
             return None
         try:
-            return user_in(credentials.cluster, user)
+            return self._place(credentials.cluster, user)
         except UnplacedUserError as error:
             _log.debug("front_proxy_refused", error=str(error))
             raise unauthorized() from None

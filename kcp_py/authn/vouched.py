@@ -6,8 +6,13 @@ means what it means in kcp (`pkg/authorization/workspace_content_authorizer.go`)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kcp_py.logicalcluster import ClusterSelection, InvalidClusterError, parse_name
 from kcp_py.request.user import CLUSTER_NAME_EXTRA, SERVICE_ACCOUNT_PREFIX, UserInfo, authenticated, foreign_service_account
+
+Place = Callable[[ClusterSelection, UserInfo], UserInfo]
+"""The user that a system vouches for, as it is known in a cluster: `user_in`, or `user_of_the_only` cluster."""
 
 
 class UnplacedUserError(Exception):
@@ -45,3 +50,9 @@ def user_in(cluster: ClusterSelection, user: UserInfo) -> UserInfo:
     if not is_account or not namespace or not name or ":" in name:
         raise UnplacedUserError("the user is one of another cluster")
     return authenticated(UserInfo(foreign_service_account(own, namespace, name), user.uid, (), user.extra))
+
+
+def user_of_the_only(cluster: ClusterSelection, user: UserInfo) -> UserInfo:
+    """The user in a server with one logical cluster, whose users and service accounts are those of the system."""
+    del cluster
+    return authenticated(user)

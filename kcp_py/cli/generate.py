@@ -10,6 +10,7 @@ from kcp_py.cli.groups import LazyGroup
 
 COMMANDS: Final = {
     "crds": ("kcp_py.cli.generatecrds:crds", "Write the CRDs of the resources of a program."),
+    "apiservice": ("kcp_py.cli.generateapiservice:apiservice", "Write what registers a program as an aggregated API server."),
 }
 """As in `kcp_py.cli.root`."""
 

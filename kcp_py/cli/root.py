@@ -16,6 +16,7 @@ from kcp_py.cli.groups import LazyGroup, unknown_option
 
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
+    "aggregated": ("kcp_py.cli.aggregated:aggregated", "Run a program as an aggregated API server behind kube-apiserver."),
     "test-server": ("kcp_py.cli.testserver:test_server", "Run a server for tests, which keeps nothing and ends with its parent."),
     "controllers": ("kcp_py.cli.controllers:controllers", "Run the controllers of a server in a process of their own."),
     "cluster": ("kcp_py.cli.cluster:cluster", "Create, show, change and delete the logical clusters of a running server."),

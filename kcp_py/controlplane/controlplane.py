@@ -148,6 +148,15 @@ class ControlPlane(Extensions):
         """The settings."""
         return self._options
 
+    def configure(self, options: Options) -> None:
+        """Replace the settings.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+        """
+        self._check_open()
+        self._options = options
+
     async def __aenter__(self) -> Self:
         self._entered = True
         await self._stack.__aenter__()

@@ -52,6 +52,29 @@ class Extensions:
         """The resources and sources that have been added."""
         return tuple(self._apis)
 
+    def extend(
+        self,
+        *,
+        apis: Sequence[Api] = (),
+        authenticators: Sequence[Authenticator] = (),
+        authorizers: Sequence[Authorizer] = (),
+        admission: Sequence[AdmissionPlugin] = (),
+        filters: Sequence[Filter] = (),
+        controllers: Sequence[ControllerFactory] = (),
+    ) -> None:
+        """Add to what the constructor got, behind it.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+        """
+        self._check_open()
+        self._apis += apis
+        self._authenticators += authenticators
+        self._authorizers += authorizers
+        self._admission += admission
+        self._filters += filters
+        self._controllers += controllers
+
     def _check_open(self) -> None:
         """Each decorator calls it first.
 

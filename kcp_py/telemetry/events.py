@@ -53,6 +53,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "The webhook of `--authentication-token-webhook-config-file` gave no usable answer: tokens that only it knows are refused. "
             "Logged every 10 s at most.",
         ),
+        "ca_bundle_injected": _event("info", "apiservice", "The authority of the serving certificate is in the APIService."),
+        "ca_bundle_not_injected": _event(
+            "warning",
+            "apiservice error",
+            "The authority of the serving certificate cannot be written into the APIService yet. The server tries again after 5 s.",
+        ),
         "certificate_expires_soon": _event(
             "warning",
             "file not_after",
@@ -67,6 +73,19 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "warning", "error", "Changed certificate files cannot be used, or renewal failed. The present certificates stay in use."
         ),
         "certificates_reloaded": _event("info", "", "Changed certificate files are in use for new connections."),
+        "client_authentication_changed": _event(
+            "info", "file", "The API server that forwards requests publishes another authority. It is in use within 3 s."
+        ),
+        "client_authentication_missing": _event(
+            "warning", "configmap", "The API server that forwards requests publishes no authorities: it has no front proxies."
+        ),
+        "client_authentication_not_found": _event("warning", "error", "The published authorities of clients cannot be read yet."),
+        "client_authentication_not_read": _event(
+            "warning", "error", "The published ConfigMap has a wrong value. The last one stays in use."
+        ),
+        "client_authentication_not_written": _event(
+            "warning", "file error", "A published authority cannot be kept in a file. The last one stays in use."
+        ),
         "client_authorities_changed": _event(
             "info",
             "revoked_connections",
@@ -96,6 +115,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "warning",
             "cluster name error",
             "A stored CustomResourceDefinition cannot be compiled. Its resource is not served in that cluster.",
+        ),
+        "delegate_not_followed": _event(
+            "warning",
+            "path error",
+            "The API server that forwards requests does not answer a list or a watch. The server tries again after 1 s.",
         ),
         "descriptions_missing": _event(
             "info", "reason", "`kubectl explain` shows no descriptions of Kubernetes' own kinds. Install the extra `explain`."

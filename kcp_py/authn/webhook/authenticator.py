@@ -20,7 +20,7 @@ import structlog
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.reviews import InvalidAnswerError
 from kcp_py.authn.tokens import Audiences, AuthenticatedToken, TokenRefusedError, TokenUnverifiedError
-from kcp_py.authn.vouched import UnplacedUserError, user_in
+from kcp_py.authn.vouched import Place, UnplacedUserError, user_in
 from kcp_py.authn.webhook.review import TokenStatus, cluster_text, parse_status, review_body
 from kcp_py.egress.endpoint import CallError
 from kcp_py.egress.operatorwebhook import CallTimeoutError
@@ -67,6 +67,8 @@ class WebhookTokens:
         *,
         audiences: Audiences,
         kept_seconds: float,
+        place: Place = user_in,
+        names_cluster: bool = True,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -77,6 +79,8 @@ class WebhookTokens:
             version: of the reviews: `v1` or `v1beta1`.
             audiences: of this server. Tokens are for them where the webhook does not name audiences.
             kept_seconds: how long answers are kept; 0: not at all.
+            place: makes a user of a logical cluster of the one that the webhook names.
+            names_cluster: whether questions have the logical cluster.
             clock: seconds.
             sleep: waits between attempts; replaced in tests.
         """
@@ -84,6 +88,8 @@ class WebhookTokens:
         self._version = version
         self._audiences = audiences
         self._kept_seconds = kept_seconds
+        self._place = place
+        self._names_cluster = names_cluster
         self._clock = clock
         self._sleep = sleep
         self._secret = secrets.token_bytes(32)
@@ -139,7 +145,7 @@ class WebhookTokens:
         except UnicodeDecodeError:
             return _Answer(None, -math.inf, 0)
         try:
-            status = await self._ask(review_body(text, audiences, cluster, self._version))
+            status = await self._ask(review_body(text, audiences, cluster if self._names_cluster else None, self._version))
         except (CallError, InvalidAnswerError) as error:
             self._report(str(error))
             return _Answer(None, -math.inf, 0, TokenUnverifiedError(FAILED))
@@ -182,12 +188,13 @@ class WebhookTokens:
         unknown = _Answer(None, self._clock() + self._kept_seconds, 0)
         given = status.audiences or self._audiences
         shared = tuple(audience for audience in audiences if audience in given)
-        if not shared:
+        # Without audiences in the question the one who is asked decides whether the token is for it.
+        if audiences and not shared:
             return unknown
         if status.user is None:
             return unknown._replace(refusal=TokenRefusedError(status.error)) if status.error else unknown
         try:
-            user = user_in(cluster, status.user)
+            user = self._place(cluster, status.user)
         except UnplacedUserError as error:
             _log.debug("token_refused", issuer="webhook", error=str(error))
             return unknown

@@ -21,19 +21,19 @@ _GROUP: Final = "authentication.k8s.io"
 _KIND: Final = "TokenReview"
 
 
-def review_body(token: str, audiences: Audiences, cluster: ClusterSelection, version: str) -> bytes:
+def review_body(token: str, audiences: Audiences, cluster: ClusterSelection | None, version: str) -> bytes:
     """The review as it is sent.
 
     Args:
         token: without the word `Bearer`.
-        audiences: the token must be for one of them.
-        cluster: where the token is used; `*` for requests over all clusters.
+        audiences: the token must be for one of them; empty where the receiver knows them.
+        cluster: where the token is used; `*` for requests over all clusters; None for a receiver that knows no logical clusters.
         version: `v1` or `v1beta1`, which have the same fields.
     """
     document = {
         "kind": _KIND,
         "apiVersion": f"{_GROUP}/{version}",
-        "metadata": {"annotations": {CLUSTER_ANNOTATION: cluster_text(cluster)}},
+        "metadata": {} if cluster is None else {"annotations": {CLUSTER_ANNOTATION: cluster_text(cluster)}},
         "spec": {"token": token, "audiences": list(audiences)},
         "status": {"user": {}},
     }

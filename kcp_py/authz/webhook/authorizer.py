@@ -55,6 +55,8 @@ class WebhookSettings(NamedTuple):
     denies_on_failure: bool
     """Whether requests are denied when the webhook or a condition fails. Otherwise other authorizers decide."""
     conditions: MatchConditions
+    names_cluster: bool = True
+    """Whether questions have the logical cluster."""
 
 
 class _Kept(NamedTuple):
@@ -99,7 +101,7 @@ class WebhookAuthorizer:
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
         """See `Authorizer`."""
         settings = self._settings
-        spec = review_spec(user, cluster, info)
+        spec = review_spec(user, cluster if settings.names_cluster else None, info)
         try:
             if not settings.conditions.match(spec):
                 return None

@@ -24,16 +24,17 @@ Spec = dict[str, Any]
 """The spec of a review in v1."""
 
 
-def review_spec(user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Spec:
-    """The question about a request. The cluster is `*` for requests over all clusters."""
+def review_spec(user: UserInfo, cluster: ClusterSelection | None, info: RequestInfo) -> Spec:
+    """The question about a request. The cluster is `*` for requests over all clusters, None for a receiver that knows no clusters."""
     extra = {key: list(values) for key, values in user.extra.items()}
-    extra[CLUSTER_EXTRA] = ["*" if isinstance(cluster, Wildcard) else str(cluster)]
+    if cluster is not None:
+        extra[CLUSTER_EXTRA] = ["*" if isinstance(cluster, Wildcard) else str(cluster)]
     spec: Spec = {}
     if info.is_resource:
         spec["resourceAttributes"] = _resource_attributes(info)
     else:
         spec["nonResourceAttributes"] = _given(path=info.path, verb=info.verb)
-    return spec | _given(user=user.name, groups=list(user.groups)) | {"extra": extra} | _given(uid=user.uid)
+    return spec | _given(user=user.name, groups=list(user.groups), extra=extra, uid=user.uid)
 
 
 def _resource_attributes(info: RequestInfo) -> dict[str, Any]:
