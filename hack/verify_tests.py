@@ -35,6 +35,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "controlplane": [
         Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server"),
         Row("serviceranges", "apis/upstream/test_serviceranges", "puts the parts together, seen through the whole server"),
+        Row("tracing", "tracing/test_tracer", "spans reach a collector from the whole server"),
     ],
     "apis/upstream/validation": [
         Row(
@@ -58,6 +59,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("newkeys", "authn/serviceaccount/test_keys", "a new key signs and verifies"),
         Row("openid", "server/pages/test_openid", "the documents are seen in answers"),
     ],
+    "server/filters": [Row("tracing", "tracing/test_tracer", "spans reach a collector from the whole server")],
     "controllers/simulation": [Row("replicasets", "controllers/simulation/test_simulator", "replica sets follow their deployments")],
     "authn/oidc": [
         Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers"),

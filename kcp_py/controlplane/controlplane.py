@@ -32,6 +32,7 @@ from kcp_py.controlplane.limits import default_limits
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.controlplane.serviceranges import assign_to_services
+from kcp_py.controlplane.tracing import start_tracing
 from kcp_py.egress import Caller, Networks, Service, ServiceResolver
 from kcp_py.logicalcluster import ROOT, Name, parse_name
 from kcp_py.options import Options
@@ -311,6 +312,7 @@ class ControlPlane(Extensions):
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         start_compaction(options, supervisor, storage)
+        self._tracer = await start_tracing(options.tracing_config_file, self._stack)
         self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
 
     def _signer(self) -> SigningController:
@@ -363,6 +365,7 @@ class ControlPlane(Extensions):
             request_timeout=options.request_timeout,
             bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
             states=self.backend.clusters,
+            tracer=self._tracer,
             further=self._filters,
             fairness=self._fairness,
         )

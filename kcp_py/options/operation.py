@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from kcp_py.options.fields import OPERATION, setting
-from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, SIMULATIONS, above_zero, choice, integer
+from kcp_py.options.kinds import DURATION, ENDPOINT, LIST, OPTIONAL_PATH, SIMULATIONS, above_zero, choice, integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,13 @@ class OperationOptions:
         OPERATION,
         "IP address and port where kcp-py controllers serves /metrics, /livez, /readyz and /healthz as plain HTTP, without credentials; "
         "port 0 takes a free one. Empty: nowhere. kcp-py start serves these pages with the API.",
+    )
+    tracing_config_file: Path | None = setting(
+        OPTIONAL_PATH,
+        None,
+        OPERATION,
+        "File of kind TracingConfiguration: a collector (OTLP over gRPC) that gets traces of requests, and how many are sampled. Needs "
+        "the extra otel.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         choice("debug", "info", "warning", "error"), "info", OPERATION, "Lowest severity that is logged."

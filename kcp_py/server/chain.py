@@ -27,11 +27,13 @@ from kcp_py.server.filters.impersonation import ImpersonationFilter
 from kcp_py.server.filters.requestinfo import RequestInfoFilter
 from kcp_py.server.filters.telemetry import TelemetryFilter
 from kcp_py.server.filters.timeout import TimeoutFilter
+from kcp_py.server.filters.tracing import TracingFilter
 from kcp_py.server.filters.wildcard import WildcardFilter
 from kcp_py.server.longrequests import LongRequests
 from kcp_py.server.websocket import WebSocket
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
+from kcp_py.tracing.tracer import Tracer
 
 __all__ = ["ASGIApp", "ASGIApplication", "ChainSettings", "Filter", "Handler", "Mux", "compose", "create_asgi_app", "filters"]
 
@@ -67,6 +69,8 @@ class ChainSettings:
     """Knows the limits of clusters; None where there are none."""
     shares: Shares = field(default_factory=Shares)
     """What clusters use of these limits."""
+    tracer: Tracer | None = None
+    """None where no request is traced."""
     further: Sequence[Filter] = ()
     """Filters of the program, behind those of the server."""
 
@@ -93,6 +97,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
             security_headers=(settings.cluster_header,) if settings.cluster_header else (),
             proxy_headers=settings.proxy_headers,
         ),
+        *((partial(TracingFilter, tracer=settings.tracer),) if settings.tracer is not None else ()),
         partial(ConcurrencyFilter, fairness=settings.fairness),
         partial(ImpersonationFilter, authorizer=settings.authorizer),
         partial(AuthorizationFilter, authorizer=settings.authorizer, running=settings.running),

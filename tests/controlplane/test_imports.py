@@ -34,6 +34,7 @@ HEAVY: Final = (
     "kcp_py.storage.etcd.driver",
     "kubernetes",
     "kubernetes_validate",
+    "opentelemetry",
     "pydantic",
     "pygments",
     COMPILER,
