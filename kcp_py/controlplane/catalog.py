@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -129,7 +129,7 @@ def build_catalog(
     crds = CRDSource(access, fanout, compiled, crd_keys)
     sources: list[ResourceSource] = [
         *([GrantSource()] if "rbac" in batteries else []),
-        *(one for one in apis if isinstance(one, ResourceSource)),
+        *_contained(one for one in apis if isinstance(one, ResourceSource)),
     ]
     for source in sources:
         source.connect(context)
@@ -155,6 +155,13 @@ def build_catalog(
         fanout.derive(events.sources, keys.prefix, events)
     wildcard = WildcardTables(access.storage, fanout, tables, defaults=defaults)
     return Catalog(builtins, upstream, tables, crds, wildcard)
+
+
+def _contained(sources: Iterable[ResourceSource]) -> Iterator[ResourceSource]:
+    for source in sources:
+        from kcp_py.library.sources import ContainedSource  # noqa: PLC0415 - most programs have none
+
+        yield ContainedSource(source)
 
 
 def _with_root_ca(resource: ServedResource, root_ca: str) -> ServedResource:

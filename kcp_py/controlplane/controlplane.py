@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import structlog
 
@@ -62,6 +62,9 @@ from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
 from kcp_py.watchcache import Fanout, Monitor
+
+if TYPE_CHECKING:
+    from kcp_py.telemetry.watchdog import Watchdog
 
 _FILES_POLL_SECONDS = 1.0
 
@@ -143,6 +146,7 @@ class ControlPlane(Extensions):
         self._registry = MetricsRegistry()
         self._stopping = False
         self._feed_running = False
+        self._watchdog: Watchdog | None = None
 
     @property
     def options(self) -> Options:
@@ -187,6 +191,10 @@ class ControlPlane(Extensions):
     async def _build(self) -> None:
         options = self._options
         batteries = Batteries(options)
+        if self._has_extensions:
+            from kcp_py.telemetry.watchdog import Watchdog  # noqa: PLC0415 - servers without a program have none
+
+            self._watchdog = Watchdog()
         accounts = "service-accounts" in batteries
         root = options.etcd_prefix
         storage = await self._stack.enter_async_context(self._given_storage or choose_storage(options))
@@ -325,7 +333,12 @@ class ControlPlane(Extensions):
         options = self._options
         file = options.database_file if options.storage == "sqlite" and self._given_storage is None else None
         monitor = Monitor(storage, self.backend.fanout, clusters_prefix, database_file=file, size_of=getattr(storage, "size", None))
-        loop_lag = EventLoopLag()
+        watchdog = self._watchdog
+        if watchdog is not None:
+            watchdog.describe(self.gauges)
+            watchdog.start()
+            self._stack.callback(watchdog.close)
+        loop_lag = EventLoopLag(None if watchdog is None else watchdog.wake)
         monitor.describe(self.gauges)
         loop_lag.describe(self.gauges)
         self._registry.register(self.gauges)
@@ -368,6 +381,7 @@ class ControlPlane(Extensions):
             tracer=self._tracer,
             further=self._filters,
             fairness=self._fairness,
+            on_request=None if self._watchdog is None else self._watchdog.wake,
         )
         self.gauges.add(
             "kcp_cluster_limit_refusals",

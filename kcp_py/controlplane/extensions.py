@@ -75,6 +75,11 @@ class Extensions:
         self._filters += filters
         self._controllers += controllers
 
+    @property
+    def _has_extensions(self) -> bool:
+        """Whether functions of the program run on the event loop of the server."""
+        return bool(self._apis or self._authenticators or self._authorizers or self._admission or self._filters or self._controllers)
+
     def _check_open(self) -> None:
         """Each decorator calls it first.
 

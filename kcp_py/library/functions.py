@@ -53,16 +53,26 @@ class Threads:
             raise _busy(function)
         loop = asyncio.get_running_loop()
         self._running[cluster] += 1
-        running = loop.run_in_executor(self._executor, copy_context().run, partial(function, *arguments))
+        running = loop.run_in_executor(self._executor, copy_context().run, _outcome_of, partial(function, *arguments))
         running.add_done_callback(partial(self._leave, cluster))
-        return await asyncio.shield(running)
+        result, error = await asyncio.shield(running)
+        if error is not None:
+            raise error
+        found: T = result
+        return found
 
-    def _leave(self, cluster: ClusterSelection, running: asyncio.Future[Any]) -> None:
-        if not running.cancelled():
-            running.exception()  # of a caller that does not wait any more
+    def _leave(self, cluster: ClusterSelection, _: object) -> None:
         self._running[cluster] -= 1
         if self._running[cluster] <= 0:
             del self._running[cluster]
+
+
+def _outcome_of(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """The result or the exception. Futures cannot have every exception: some end the event loop, others the wait."""
+    try:
+        return call(), None
+    except BaseException as error:  # noqa: BLE001 - raised again on the event loop
+        return None, error
 
 
 def _busy(function: Callable[..., Any]) -> StatusError:

@@ -225,13 +225,15 @@ def conform(resource: ServedResource, obj: dict[str, Any], plugin: str) -> None:
     if problem := type_problem(obj, resource.kind) if resource.typed else metadata_mistake(metadata):
         raise errors.internal(f"admission plugin {plugin} made an invalid object: {problem}")
     prune_object_meta(metadata)
-    if mistake := resource.schema.type_error(obj):
-        raise errors.internal(f"admission plugin {plugin} made an invalid object: {mistake}")
-    resource.schema.prune(obj)
     try:
+        if mistake := resource.schema.type_error(obj):
+            raise errors.internal(f"admission plugin {plugin} made an invalid object: {mistake}")
+        resource.schema.prune(obj)
         resource.schema.default(obj)
     except TooManyDefaultsError as error:
         raise errors.too_large(MAX_FILLED) from error
+    except errors.DecodingError as error:
+        raise errors.internal(f"admission plugin {plugin} made an invalid object: {error.problem}") from error
     resource.schema.complete(obj)
 
 

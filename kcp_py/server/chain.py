@@ -73,6 +73,8 @@ class ChainSettings:
     """None where no request is traced."""
     further: Sequence[Filter] = ()
     """Filters of the program, behind those of the server."""
+    on_request: Callable[[], None] | None = None
+    """Called for each request."""
 
 
 def filters(settings: ChainSettings) -> tuple[Filter, ...]:
@@ -122,26 +124,32 @@ def create_asgi_app(settings: ChainSettings, *, resources: Handler, pages: ASGIA
         resources: handles requests for resources, discovery and OpenAPI.
         pages: an ASGI application for every other path, and for the lifespan.
     """
-    return ASGIApplication(compose(filters(settings), Mux(resources, pages)), pages, settings.bodies)
+    return ASGIApplication(compose(filters(settings), Mux(resources, pages)), pages, settings.bodies, settings.on_request)
 
 
 class ASGIApplication:
     """The ASGI application: it makes an exchange of each HTTP or WebSocket request, and leaves the lifespan to the pages."""
 
-    def __init__(self, chain: Handler, pages: ASGIApp, bodies: BodyBudget | None = None) -> None:
+    def __init__(
+        self, chain: Handler, pages: ASGIApp, bodies: BodyBudget | None = None, on_request: Callable[[], None] | None = None
+    ) -> None:
         """Put the parts together.
 
         Args:
             chain: the filters around the innermost handler.
             pages: handles the lifespan.
             bodies: bounds what the bodies of all requests take.
+            on_request: called for each request.
         """
         self._chain = chain
         self._pages = pages
         self._bodies = bodies
+        self._on_request = on_request
 
     # A coroutine function, because servers recognize applications by that.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._on_request is not None:
+            self._on_request()
         if scope["type"] == "http":
             exchange = Exchange(scope, receive, send, self._bodies)
             # A watch keeps this frame for as long as it runs; the exchange gives its scope back.

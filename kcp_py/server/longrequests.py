@@ -28,6 +28,7 @@ from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.sight import Sight, is_current
 from kcp_py.request.user import ANONYMOUS, UserInfo
+from kcp_py.telemetry.programcode import failed_function, passes
 
 CHECK_SECONDS: Final = 50.0
 """The longest time between two checks of a request. Each is chosen at random, down to four fifths of it, which spreads the checks."""
@@ -259,8 +260,12 @@ class LongRequests:
             allowed = await _bounded(self._is_allowed(request, authorize=authorize))
         except TimeoutError:
             allowed = False
-        except Exception as error:  # noqa: BLE001 - a failure of the store must not end all watches; the next check decides
-            _log.warning("long_request_not_checked", error=str(error) or type(error).__name__)
+        except BaseException as error:
+            if passes(error):
+                raise
+            # A failure of the store, or of a function of the program, must not end all watches. The next check decides.
+            function = {"function": name} if (name := failed_function(error)) else {}
+            _log.warning("long_request_not_checked", error=str(error) or type(error).__name__, **function)
             allowed = True
         if not allowed:
             self._end(request)

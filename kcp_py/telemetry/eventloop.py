@@ -10,13 +10,16 @@ from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.histogram import Histogram
 
 INTERVAL_SECONDS: Final = 0.25
+_LATE_SECONDS: Final = 0.05
 LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class EventLoopLag:
     """Sets a timer four times a second and measures its delay, which is the time that one request blocks all others."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_lag: Callable[[], None] | None = None) -> None:
+        """Begin without observations. `on_lag` is called when a timer is late by more than 50 milliseconds."""
+        self._on_lag = on_lag
         self.lag = Histogram(LAG_BUCKETS)
 
     def describe(self, gauges: Gauges) -> None:
@@ -39,4 +42,7 @@ class EventLoopLag:
         while True:
             due = now() + INTERVAL_SECONDS
             await sleep(INTERVAL_SECONDS)
-            self.lag.observe(max(0.0, now() - due))
+            late = now() - due
+            self.lag.observe(max(0.0, late))
+            if late > _LATE_SECONDS and self._on_lag is not None:
+                self._on_lag()

@@ -138,6 +138,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "revision seen",
             "etcd is at an earlier revision than before: it was restored or emptied. Watches end, and caches are read anew.",
         ),
+        "event_loop_held": _event(
+            "warning",
+            "function seconds",
+            "A function of the program holds up the event loop, and with it all requests, for so long by now. It is reported again "
+            "after ten times as long.",
+        ),
         "feed_restarted": _event(
             "warning",
             "revision watches",
@@ -164,6 +170,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "key_not_migrated": _event(
             "warning", "key target", "An object stays under its old key, because another object has the new one. It cannot be reached."
         ),
+        "keys_failed": _event(
+            "error", "controller cluster function", "The function `keys` of a controller failed for a change. The change is left out."
+        ),
         "keys_migrated": _event("info", "objects", "Objects that an earlier version stored were moved to unambiguous keys."),
         "leader_elected": _event("info", "identity", "This process has become the leader and begins to run the controllers."),
         "leader_election_failed": _event(
@@ -180,12 +189,12 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "library_message": _event("warning error critical", "logger message", "A message of a library at level warning or above."),
         "list_failed": _event(
             "error",
-            "audit_id cluster resource",
+            "audit_id cluster resource function",
             "The code that serves a computed resource failed in a list over all clusters. The objects of the cluster are left out.",
         ),
         "long_request_not_checked": _event(
             "warning",
-            "error",
+            "error function",
             "It could not be found out whether the caller of a running watch is still known and allowed. It goes on until the next check.",
         ),
         "object_ignored": _event("error", "objects error", "An informer left out an object without a name or a cluster."),
@@ -207,7 +216,10 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "`suppressed` problems before it were not logged.",
         ),
         "request_failed": _event(
-            "error", "audit_id method status", "An unexpected error. The client received status 500 and the same audit id."
+            "error",
+            "audit_id method status function",
+            "An unexpected error, with the function of the program where it comes from one. The client received status 500 and the same "
+            "audit id.",
         ),
         "server_killed": _event("warning", "signal", "A second signal ended the process at once."),
         "server_started": _event(
@@ -230,6 +242,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "`--service-cluster-ip-range` was set. Both keep it.",
         ),
         "shutdown_hook_failed": _event("error", "", "An error while the stop began. The server stops nevertheless."),
+        "source_failed": _event(
+            "error",
+            "source cluster function",
+            "A source of resources failed at a change of the store or in a request over all clusters. Other sources go on.",
+        ),
         "storage_checkpoint_failed": _event(
             "error",
             "error",
@@ -274,7 +291,7 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "tokens_reloaded": _event("info", "", "Changed token files are in use."),
         "watch_failed": _event(
             "error",
-            "audit_id cluster resource",
+            "audit_id cluster resource function",
             "The code that serves a computed resource failed during a watch. The client gets an ERROR event without details. A watch over "
             "all clusters goes on: the client gets DELETED for the objects of the cluster, whose watch begins again later.",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from contextvars import copy_context
 from typing import Any, Final
@@ -14,8 +14,10 @@ from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.aio.slot import REQUEST_SLOT
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import Tap
+from kcp_py.client.tap import ObjectChange
 from kcp_py.controllers.runtime.controller import Controller, ControllerSource, Later, Reconciler
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
+from kcp_py.telemetry.programcode import failed_function, passes
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
 
@@ -37,7 +39,7 @@ def changes_of(
         while True:
             async with aclosing(tap.changes(source.resource, wanted=source.wanted)) as changes:
                 async for change in changes:
-                    for key in source.keys(change):
+                    for key in _keys_of(controller, source, change):
                         if source.gathered:
                             queue.expect(key, source.delay)
                         elif source.delay:
@@ -52,6 +54,17 @@ def changes_of(
                 tasks.create_task(follow_one(source, queue))
 
     return follow
+
+
+def _keys_of(controller: Controller, source: ControllerSource, change: ObjectChange) -> Iterable[Key]:
+    """The keys that follow from a change; none where the function of the controller fails."""
+    try:
+        return [*source.keys(change)]
+    except BaseException as error:
+        if passes(error):
+            raise
+        _log.error("keys_failed", controller=controller.name, cluster=change.cluster, function=failed_function(error), exc_info=error)
+        return ()
 
 
 class ReconcileLoop:
@@ -165,7 +178,10 @@ class ReconcileLoop:
             if error.reason == "Conflict":
                 return None
             _log.warning("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, error=error.message)
-        except Exception as error:  # noqa: BLE001 - one object must not stop the controller for all others
+        except BaseException as error:
+            if passes(error):
+                raise
+            # One object must not stop the controller for all others.
             _log.error("reconcile_failed", controller=self._controller.name, cluster=key.cluster, name=key.name, exc_info=error)
         return None
 

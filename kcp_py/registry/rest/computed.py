@@ -39,6 +39,7 @@ from kcp_py.registry.store.ownership import note_write
 from kcp_py.registry.store.update import uid_of_nothing
 from kcp_py.registry.writerequest import Resolved, WriteRequest, create_options_of
 from kcp_py.storage.contract import StorageError
+from kcp_py.telemetry.programcode import failed_function, passes
 
 _PATCH_ATTEMPTS: Final = 6
 """Attempts of a PATCH whose object changes meanwhile. Releases of k8s.io/apiserver whose handler retries make five more after the first."""
@@ -111,9 +112,13 @@ class ComputedObjects:
                 left_out[cluster_state.name] = error
             except StorageError as error:
                 left_out[cluster_state.name] = translate(error)
-            except Exception:  # noqa: BLE001 - the code of a resource is that of others
-                resource = str(target.resource.group_resource)
-                _log.exception("list_failed", audit_id=request.context.audit_id, cluster=cluster_state.name, resource=resource)
+            except BaseException as error:
+                if passes(error):
+                    raise
+                # The code of a resource is that of others.
+                resource, function = str(target.resource.group_resource), failed_function(error)
+                cluster, audit_id = cluster_state.name, request.context.audit_id
+                _log.exception("list_failed", audit_id=audit_id, cluster=cluster, resource=resource, function=function)
                 left_out[cluster_state.name] = errors.internal(HIDDEN)
         request.context.warnings.extend(left_out_warnings(left_out))
         return ObjectList(found, revision)

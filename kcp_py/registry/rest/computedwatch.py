@@ -18,6 +18,7 @@ from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestStorage
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import StorageError
+from kcp_py.telemetry.programcode import failed_function, passes
 from kcp_py.watchcache import Watcher
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
@@ -150,9 +151,11 @@ async def shown(
         raise
     except StorageError as error:
         raise translate(error) from error
-    except Exception as error:
-        cluster, resource = target.cluster_state.name, str(target.resource.group_resource)
-        _log.exception("watch_failed", audit_id=request.context.audit_id, cluster=cluster, resource=resource)
+    except BaseException as error:
+        if passes(error):
+            raise
+        cluster, resource, function = target.cluster_state.name, str(target.resource.group_resource), failed_function(error)
+        _log.exception("watch_failed", audit_id=request.context.audit_id, cluster=cluster, resource=resource, function=function)
         raise errors.internal(HIDDEN) from error
 
 

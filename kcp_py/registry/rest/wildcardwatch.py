@@ -21,6 +21,7 @@ from kcp_py.registry.store.access import translate
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.sight import SightChange
 from kcp_py.storage.contract import StorageError
+from kcp_py.telemetry.programcode import failed_function, passes
 from kcp_py.watchcache import WatchEndedError, WatchOverflowError
 
 MOST_CLUSTERS: Final = 5_000
@@ -197,9 +198,13 @@ class WildcardWatch(ComputedWatch):
                         known[place] = metadata.get("uid", "")
         except StatusError:
             return
-        except Exception:  # noqa: BLE001 - the code of a resource is that of others
+        except BaseException as error:
+            if passes(error):
+                raise
+            # The code of a resource is that of others.
             cluster, resource = request.target.cluster_state.name, str(request.target.resource.group_resource)
-            _log.exception("watch_failed", audit_id=request.context.audit_id, cluster=cluster, resource=resource)
+            function, audit_id = failed_function(error), request.context.audit_id
+            _log.exception("watch_failed", audit_id=audit_id, cluster=cluster, resource=resource, function=function)
 
     async def _delete(self, target: Resolved, known: _Known) -> None:
         """Pass DELETED of each known object."""

@@ -12,6 +12,7 @@ from kcp_py.server.bodyreader import ClientDisconnectedError
 from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.status import representation_of_errors, write_status
 from kcp_py.telemetry.auditid import accepted_audit_id
+from kcp_py.telemetry.programcode import failed_function, passes
 
 _HIDDEN: Final = StatusError(
     500,
@@ -40,8 +41,13 @@ class ErrorsFilter:
             await self._answer(exchange, error)
         except ClientDisconnectedError:
             return
-        except Exception:  # noqa: BLE001 - the last door: nothing of it may reach the client
-            self._log.exception("request_failed", audit_id=exchange.audit_id, method=exchange.method, status=exchange.status)
+        except BaseException as error:
+            if passes(error):
+                raise
+            # The last door: nothing of it may reach the client.
+            function = {"function": name} if (name := failed_function(error)) else {}
+            audit_id, method = exchange.audit_id, exchange.method
+            self._log.exception("request_failed", audit_id=audit_id, method=method, status=exchange.status, **function)
             await self._answer(exchange, _HIDDEN)
         finally:
             exchange.release()

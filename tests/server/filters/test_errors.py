@@ -84,8 +84,19 @@ async def test_client_left(ask):
 
 async def test_cancellation_passes(ask):
     """A cancelled request is not an error to be answered."""
-    with pytest.raises(asyncio.CancelledError):
-        await ask(failing(asyncio.CancelledError()))
+
+    async def cancelled(_exchange):
+        request.cancel()
+        await asyncio.sleep(0)
+
+    request = asyncio.create_task(ask(cancelled))
+    await asyncio.wait([request])
+    assert request.cancelled()
+
+
+async def test_a_cancellation_of_nothing_is_an_error(ask):
+    """A handler that raises it itself is answered as one that fails."""
+    assert (await ask(failing(asyncio.CancelledError()))).status == 500
 
 
 @pytest.mark.parametrize(
