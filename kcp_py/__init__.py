@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
     from kcp_py.authn.authenticator import Authenticator, Credentials
     from kcp_py.authz.authorizer import Authorizer, Decision
+    from kcp_py.client.blocking import BlockingClient
     from kcp_py.client.cache import by_label, by_owner
     from kcp_py.client.clusterclient import ClusterClient, ClusterReader
     from kcp_py.client.contract import Client, ObjectList, WatchEvent
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerSource, Later
     from kcp_py.controllers.runtime.queue import Key
     from kcp_py.controlplane import ControlPlane
+    from kcp_py.library.reconciling.controllers import Controllers
+    from kcp_py.library.reconciling.events import Recorder
+    from kcp_py.library.reconciling.ownership import owned_by
+    from kcp_py.library.reconciling.running import run_controllers
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
     from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
@@ -53,6 +58,7 @@ __all__ = [
     "Attributes",
     "Authenticator",
     "Authorizer",
+    "BlockingClient",
     "Client",
     "ClusterClient",
     "ClusterReader",
@@ -62,6 +68,7 @@ __all__ = [
     "Controller",
     "ControllerContext",
     "ControllerSource",
+    "Controllers",
     "Credentials",
     "Decision",
     "Delegation",
@@ -87,6 +94,7 @@ __all__ = [
     "Operation",
     "Options",
     "ReadRequest",
+    "Recorder",
     "RemoteClient",
     "RequestContext",
     "RequestInfo",
@@ -109,7 +117,9 @@ __all__ = [
     "by_owner",
     "errors",
     "fielderrors",
+    "owned_by",
     "parse_name",
+    "run_controllers",
     "serve",
     "serve_aggregated",
 ]
@@ -120,6 +130,7 @@ _HOMES = {
     "Attributes": "kcp_py.registry.admission",
     "Authenticator": "kcp_py.authn.authenticator",
     "Authorizer": "kcp_py.authz.authorizer",
+    "BlockingClient": "kcp_py.client.blocking",
     "Client": "kcp_py.client.contract",
     "ClusterClient": "kcp_py.client.clusterclient",
     "ClusterReader": "kcp_py.client.clusterclient",
@@ -129,6 +140,7 @@ _HOMES = {
     "Controller": "kcp_py.controllers.runtime.controller",
     "ControllerContext": "kcp_py.controllers.runtime.controller",
     "ControllerSource": "kcp_py.controllers.runtime.controller",
+    "Controllers": "kcp_py.library.reconciling.controllers",
     "Credentials": "kcp_py.authn.authenticator",
     "Decision": "kcp_py.authz.authorizer",
     "Delegation": "kcp_py.aggregated.settings",
@@ -142,9 +154,9 @@ _HOMES = {
     "GroupVersionKind": "kcp_py.apimachinery.kinds",
     "GroupVersionResource": "kcp_py.apimachinery.kinds",
     "Handler": "kcp_py.server.exchange",
+    "InFlight": "kcp_py.server.filters.concurrency",
     "Informer": "kcp_py.client.informer",
     "Informers": "kcp_py.client.informer",
-    "InFlight": "kcp_py.server.filters.concurrency",
     "Key": "kcp_py.controllers.runtime.queue",
     "Later": "kcp_py.controllers.runtime.controller",
     "Name": "kcp_py.logicalcluster",
@@ -155,6 +167,7 @@ _HOMES = {
     "Operation": "kcp_py.registry.admission",
     "Options": "kcp_py.options",
     "ReadRequest": "kcp_py.registry.rest.storage",
+    "Recorder": "kcp_py.library.reconciling.events",
     "RemoteClient": "kcp_py.client.remote",
     "RequestContext": "kcp_py.request.context",
     "RequestInfo": "kcp_py.request.requestinfo",
@@ -174,7 +187,9 @@ _HOMES = {
     "WriteRequest": "kcp_py.registry.writerequest",
     "by_label": "kcp_py.client.cache",
     "by_owner": "kcp_py.client.cache",
+    "owned_by": "kcp_py.library.reconciling.ownership",
     "parse_name": "kcp_py.logicalcluster",
+    "run_controllers": "kcp_py.library.reconciling.running",
     "serve": "kcp_py.serving.embedding",
     "serve_aggregated": "kcp_py.aggregated.server",
 }

@@ -30,7 +30,7 @@ from kcp_py.controllers.protection import ClaimProtectionController, ClassProtec
 from kcp_py.controllers.resourcequotas import ResourceQuotaController
 from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerFactory
 from kcp_py.controllers.runtime.election import LeaderElection
-from kcp_py.controllers.runtime.loop import ReconcileLoop, changes_of
+from kcp_py.controllers.runtime.loop import WORKERS, ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
 from kcp_py.controllers.settings import ControllerSettings
 from kcp_py.controllers.signingrequests import SigningController, SigningRequestCleaner
@@ -95,7 +95,9 @@ def start_controllers(
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two controllers are named {min(repeated)}")
     loops = [
-        ReconcileLoop(tap, controller, changes_of(tap, controller)) for controller in controllers if is_enabled(controller.name, selection)
+        ReconcileLoop(tap, controller, changes_of(tap, controller), workers=getattr(controller, "workers", WORKERS))
+        for controller in controllers
+        if is_enabled(controller.name, selection)
     ]
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)

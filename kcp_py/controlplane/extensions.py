@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
@@ -15,11 +15,14 @@ from kcp_py.server.chain import Filter
 if TYPE_CHECKING:
     from kcp_py.library.hooks import MutatingFunction, ValidatingFunction
     from kcp_py.library.identity import Authenticating, Authorizing
+    from kcp_py.library.reconciling.controllers import Controllers
+    from kcp_py.library.reconciling.function import Kind, ReconcileOptions
 
     M = TypeVar("M", bound=MutatingFunction)
     V = TypeVar("V", bound=ValidatingFunction)
     A = TypeVar("A", bound=Authenticating)
     Z = TypeVar("Z", bound=Authorizing)
+    F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Extensions:
@@ -45,7 +48,13 @@ class Extensions:
         self._admission = list(admission)
         self._filters = list(filters)
         self._controllers = list(controllers)
+        self._reconcilers: Controllers | None = None
         self._entered = False
+
+    @property
+    def reconcilers(self) -> Controllers | None:
+        """The functions of `reconcile`, which `kcp-py controllers --app` runs in a process of their own; None without any."""
+        return self._reconcilers
 
     @property
     def apis(self) -> Sequence[Api]:
@@ -207,3 +216,23 @@ class Extensions:
             return function
 
         return add if function is None else add(function)
+
+    def reconcile(self, kind: Kind, **options: Unpack[ReconcileOptions]) -> Callable[[F], F]:
+        """Have a function called for each object of a kind whenever the object may have changed: `Controllers.reconcile`.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            TypeError: a parameter of the function cannot be filled.
+            ValueError: the name is taken.
+        """
+        self._check_open()
+        from kcp_py.library.reconciling import Controllers  # noqa: PLC0415
+
+        functions = self._reconcilers = self._reconcilers if self._reconcilers is not None else Controllers()
+
+        def add(function: F) -> F:
+            functions.reconcile(kind, **options)(function)
+            self._controllers.append(functions[-1])
+            return function
+
+        return add

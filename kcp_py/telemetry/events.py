@@ -144,6 +144,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "A function of the program holds up the event loop, and with it all requests, for so long by now. It is reported again "
             "after ten times as long.",
         ),
+        "event_not_recorded": _event(
+            "debug error",
+            "controller cluster error",
+            "A reconcile function recorded an event that cannot be written, as in a namespace that is going.",
+        ),
         "feed_restarted": _event(
             "warning",
             "revision watches",
@@ -198,6 +203,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "It could not be found out whether the caller of a running watch is still known and allowed. It goes on until the next check.",
         ),
         "object_ignored": _event("error", "objects error", "An informer left out an object without a name or a cluster."),
+        "object_unreadable": _event(
+            "warning",
+            "controller cluster namespace name error",
+            "An object does not fit the class of a reconcile function, which leaves it out until it changes.",
+        ),
         "pages_served": _event("info", "url", "`kcp-py controllers` serves its health and its metrics at this URL."),
         "provider_failed": _event(
             "warning",
@@ -209,6 +219,13 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "reconcile_failed": _event(
             "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."
         ),
+        "reconcile_hangs": _event(
+            "error",
+            "controller cluster namespace name seconds",
+            "A reconcile function in a thread has run for so long. The object is not looked at again before its end.",
+        ),
+        "reconciling_started": _event("info", "controllers", "This process runs reconcile functions from now on."),
+        "reconciling_stopped": _event("info", "", "This process has stopped its reconcile functions."),
         "request": _event(
             "info warning",
             "audit_id method path cluster verb status duration_seconds bytes user peer user_agent suppressed",

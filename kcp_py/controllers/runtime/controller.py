@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import EVERYTHING, Client, ObjectChange, ObjectFilter, Tap
-from kcp_py.controllers.runtime.queue import Key
+from kcp_py.controllers.runtime.queue import Key, WorkQueue
 
 
 class Later(NamedTuple):
@@ -62,6 +62,15 @@ class Controller(Reconciler, Protocol):
     @property
     def sources(self) -> Sequence[ControllerSource]:
         """The resources that it follows."""
+        ...
+
+
+@runtime_checkable
+class FollowsItself(Protocol):
+    """A controller that fills its queue itself."""
+
+    async def follow(self, queue: WorkQueue) -> None:
+        """Fill the queue until cancelled."""
         ...
 
 

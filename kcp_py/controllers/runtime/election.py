@@ -23,12 +23,14 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import format_micro_time
 from kcp_py.client import Client
+from kcp_py.client.keys import Key
 from kcp_py.logicalcluster import Name
 
 LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 CLUSTER: Final = Name("system:admin")
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kcp-py-controllers"
+LEASE: Final = Key(CLUSTER, NAMESPACE, NAME)
 
 LEASE_SECONDS: Final = 15.0
 RENEW_DEADLINE_SECONDS: Final = 10.0
@@ -105,15 +107,17 @@ class Clock:
 class LeaderElection:
     """One candidate. It competes for the lease, runs what only the leader may run, and competes again when it has lost."""
 
-    def __init__(self, client: Client, *, identity: str = "", clock: Clock | None = None) -> None:
+    def __init__(self, client: Client, *, identity: str = "", lease: Key = LEASE, clock: Clock | None = None) -> None:
         """Prepare.
 
         Args:
             client: of the cluster that holds the Lease.
             identity: of this process; empty for `own_identity`.
+            lease: the logical cluster, the namespace and the name of the Lease.
             clock: for tests.
         """
         self._client = client
+        self._place = lease
         self.identity = identity or own_identity()
         self._clock = clock if clock is not None else Clock()
         self._lease: dict[str, Any] | None = None
@@ -198,7 +202,7 @@ class LeaderElection:
 
     async def _find(self) -> dict[str, Any] | None:
         try:
-            return await self._client.get(CLUSTER, LEASES, NAMESPACE, NAME)
+            return await self._client.get(self._place.cluster, LEASES, self._place.namespace, self._place.name)
         except StatusError as error:
             if error.code != 404:
                 raise
@@ -207,8 +211,9 @@ class LeaderElection:
     async def _write(self, lease: Mapping[str, Any] | None, record: Record) -> dict[str, Any]:
         """Store a record over the one that was read: the optimistic lock refuses the second of two candidates."""
         if lease is None:
-            return await self._client.create(CLUSTER, LEASES, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": record.spec()})
-        return await self._client.update(CLUSTER, LEASES, {**lease, "spec": {**(lease.get("spec") or {}), **record.spec()}})
+            metadata = {"name": self._place.name, "namespace": self._place.namespace}
+            return await self._client.create(self._place.cluster, LEASES, {"metadata": metadata, "spec": record.spec()})
+        return await self._client.update(self._place.cluster, LEASES, {**lease, "spec": {**(lease.get("spec") or {}), **record.spec()}})
 
     async def _release(self) -> None:
         """Step down, if this process still holds the lease."""

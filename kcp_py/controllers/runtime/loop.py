@@ -15,11 +15,13 @@ from kcp_py.aio.slot import REQUEST_SLOT
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client import Tap
 from kcp_py.client.tap import ObjectChange
-from kcp_py.controllers.runtime.controller import Controller, ControllerSource, Later, Reconciler
+from kcp_py.controllers.runtime.controller import Controller, ControllerSource, FollowsItself, Later, Reconciler
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.telemetry.programcode import failed_function, passes
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controllers")
+
+WORKERS: Final = 8
 
 _RESTART_SECONDS: Final = 0.1
 
@@ -34,6 +36,8 @@ def changes_of(
         controller: says which, and what follows from them.
         sleep: for tests.
     """
+    if isinstance(controller, FollowsItself):
+        return controller.follow
 
     async def follow_one(source: ControllerSource, queue: WorkQueue) -> None:
         while True:
@@ -76,18 +80,18 @@ class ReconcileLoop:
 
     def __init__(
         self,
-        tap: Tap,
+        tap: Tap | None,
         controller: Reconciler,
         follow: Callable[[WorkQueue], Awaitable[None]],
         *,
         queue: WorkQueue | None = None,
-        workers: int = 8,
+        workers: int = WORKERS,
         throttle: Throttle | None = None,
     ) -> None:
         """Prepare; `run` does the rest.
 
         Args:
-            tap: whose removals are followed.
+            tap: whose removals are followed; None for a controller that waits for none.
             controller: what to run.
             follow: fills the queue, until it is cancelled.
             queue: for tests.
@@ -115,7 +119,7 @@ class ReconcileLoop:
         Raises:
             ExceptionGroup: changes cannot be followed; run again to go on.
         """
-        end = self._tap.on_removal(self.queue.removed)
+        end = self._tap.on_removal(self.queue.removed) if self._tap is not None else None
         try:
             async with asyncio.TaskGroup() as tasks:
                 context = copy_context()
@@ -129,7 +133,8 @@ class ReconcileLoop:
                     start()
                 tasks.create_task(self._fill())
         finally:
-            end()
+            if end is not None:
+                end()
             self.queue.close()
 
     async def _fill(self) -> None:
