@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.programs import serving
+from e2e.programs import running, serving
 
 SAMPLES = Path(__file__).parents[1] / "config/samples/library"
 
@@ -22,7 +24,7 @@ def kubectl(kubectl_binary: str, tmp_path: Path) -> Kubectl:
     """kubectl on a URL."""
 
     def run(url: str, *arguments: str, document: Any = None) -> subprocess.CompletedProcess[str]:
-        command = [kubectl_binary, "--server", url, *arguments]
+        command = [kubectl_binary, *(["--server", url] if url else []), *arguments]
         environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
         text = "" if document is None else json.dumps(document)
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment, input=text, cwd=tmp_path)
@@ -62,3 +64,26 @@ def test_functions_identify_allow_change_and_refuse(kubectl: Kubectl, tmp_path: 
         assert "forbidden" in kubectl(f"{server}/clusters/other", *alice, "create", "configmap", "one").stderr
         assert "You must be logged in" in kubectl(url, *alice[:2], "--token", "nobody", "get", "configmaps").stderr
         assert "Forbidden" in kubectl(f"{server}/clusters/*", *alice, "get", "configmaps", "--all-namespaces").stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "home"),
+    [
+        ([str(SAMPLES / "own_command.py"), "--home", "Iolcus"], "Iolcus"),
+        (["-m", "kcp_py", "start", "--app", f"{SAMPLES / 'own_command.py'}:control_plane"], "Athens"),
+    ],
+    ids=["own command", "kcp-py start"],
+)
+def test_a_program_behind_a_command(kubectl: Kubectl, tmp_path: Path, command: list[str], home: str) -> None:
+    """It has the settings, the root directory, the kubeconfig and the stop of `kcp-py start`."""
+    ship = {"apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": {"name": "argo", "namespace": "default"}}
+    arguments = [sys.executable, *command, "--secure-port", "0", "--storage", "memory", "--batteries", "namespaces"]
+    with running(arguments, cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(SAMPLES.parents[2])}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("kcp-py serves https://")
+        access = ("--kubeconfig", str(tmp_path / ".kcp/admin.kubeconfig"))
+        url = json.loads(kubectl("", *access, "config", "view", "-o", "json").stdout)["clusters"][0]["cluster"]["server"]
+        assert kubectl(url, *access, "create", "-f", "-", document=ship).returncode == 0
+        assert kubectl(url, *access, "get", "ship", "argo", "-o", "jsonpath={.spec.home}").stdout == home
+        process.terminate()
+        assert process.wait(60) == 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
     from kcp_py.authn.authenticator import Authenticator, Credentials
     from kcp_py.authz.authorizer import Authorizer, Decision
+    from kcp_py.cli.applications import server_command
     from kcp_py.client.blocking import BlockingClient
     from kcp_py.client.cache import by_label, by_owner
     from kcp_py.client.clusterclient import ClusterClient, ClusterReader
@@ -122,6 +123,7 @@ __all__ = [
     "run_controllers",
     "serve",
     "serve_aggregated",
+    "server_command",
 ]
 
 _HOMES = {
@@ -191,6 +193,7 @@ _HOMES = {
     "parse_name": "kcp_py.logicalcluster",
     "run_controllers": "kcp_py.library.reconciling.running",
     "serve": "kcp_py.serving.embedding",
+    "server_command": "kcp_py.cli.applications",
     "serve_aggregated": "kcp_py.aggregated.server",
 }
 

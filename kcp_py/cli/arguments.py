@@ -55,15 +55,18 @@ def setting_flags(*, only: Collection[str] | None = None) -> Callable[[_Command]
     return decorate
 
 
-def options_from(given: dict[str, str | None], *, config_file: str | None) -> Options:
-    """Parse and check the settings.
+def options_from(given: dict[str, str | None], *, config_file: str | None, base: Options | None = None) -> Options:
+    """Parse and check the settings. Those that are not given are those of `base`.
 
     Raises:
         UsageError: values are wrong; each line says where one came from.
     """
     try:
         options = load_options(
-            flags={name: text for name, text in given.items() if text is not None}, environ=os.environ, config_file=config_file
+            flags={name: text for name, text in given.items() if text is not None},
+            environ=os.environ,
+            config_file=config_file,
+            base=base,
         )
     except OptionsError as error:
         raise UsageError(*error.problems) from None

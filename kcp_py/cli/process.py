@@ -14,9 +14,10 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -58,7 +59,19 @@ _CONFIGURATION_ERRORS = (
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
 
 
-def run_server(options: Options, *, out: IO[str]) -> int:
+class Application(Protocol):
+    """What makes a control plane: `cli.applications.Application`."""
+
+    def entered(self, options: Options) -> AbstractAsyncContextManager[ControlPlane]:
+        """The control plane, entered."""
+        ...
+
+    def failure(self, error: Exception) -> CommandError:
+        """The error of a start that has failed."""
+        ...
+
+
+def run_server(options: Options, *, out: IO[str], application: Application | None = None) -> int:
     """Serve a control plane until a signal; return the exit code 0.
 
     Nothing is written before the port is bound and the root directory is locked, so that a start that cannot succeed changes nothing.
@@ -72,14 +85,17 @@ def run_server(options: Options, *, out: IO[str]) -> int:
     from kcp_py.controlplane.batteries import Batteries
 
     try:
-        check_selection(options.controllers)
-    except ValueError as error:
-        raise UsageError(f"--controllers: {error}") from None
-    try:
-        check_switches(options.enable_admission_plugins, options.disable_admission_plugins)
         Batteries(options)
+        # An application has names of its own, which are known when it has started.
+        if application is None:
+            check_switches(options.enable_admission_plugins, options.disable_admission_plugins)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    try:
+        if application is None:
+            check_selection(options.controllers)
+    except ValueError as error:
+        raise UsageError(f"--controllers: {error}") from None
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
     raise_descriptor_limit()
@@ -105,7 +121,7 @@ def run_server(options: Options, *, out: IO[str]) -> int:
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
         with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(_run(options, listener, began, tls=tls, issued=issued, dev_users=dev_users, out=out))
+            runner.run(_run(options, listener, began, tls=tls, issued=issued, dev_users=dev_users, out=out, application=application))
         _log.info("server_stopped", uptime_seconds=round(time.monotonic() - began, 1))
     return 0
 
@@ -119,17 +135,23 @@ async def _run(
     issued: bool,
     dev_users: Sequence[DevUser],
     out: IO[str],
+    application: Application | None,
 ) -> None:
     from kcp_py.bootstrap import descriptions
     from kcp_py.controlplane import ControlPlane
 
     async with contextlib.AsyncExitStack() as stack:
         try:
-            control_plane = await stack.enter_async_context(ControlPlane(options))
+            entering = ControlPlane(options) if application is None else application.entered(options)
+            control_plane = await stack.enter_async_context(entering)
         except OSError as error:
             raise CommandError(_named(error, options.root_directory)) from error
         except _CONFIGURATION_ERRORS as error:
             raise CommandError(_one_line(error)) from error
+        except Exception as error:
+            if application is None or isinstance(error, CommandError):
+                raise
+            raise application.failure(error) from error
         # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
         gc.freeze()
         # Requests make many short-lived containers and few cycles: looking for cycles 30 times less often is worth 6 % of a create.

@@ -21,20 +21,31 @@ Examples:
   kcp-py start --storage etcd --etcd-servers https://etcd-0:2379,https://etcd-1:2379 --etcd-cafile ca.crt
   kcp-py start --logical-clusters declared --log-format json
   KCP_PY_SECURE_PORT=7443 kcp-py start --config server.yaml
+  kcp-py start --app fleet.server:control_plane
 
 Exit codes: 0 stopped in order; 1 it could not start or had to stop, with one line that says why; 2 a setting is wrong.
 """
 
 
 @click.command(cls=SettingsCommand, epilog=EPILOG)
+@click.option("--app", metavar="MODULE:OBJECT", help="Serve the ControlPlane of a program, or that of a function.")
 @setting_flags()
-def start(config_file: str | None, **given: str | None) -> int:
+def start(config_file: str | None, app: str | None, **given: str | None) -> int:
     """Run the server: API, controllers and, unless --storage says otherwise, an embedded store.
 
     The first start makes a certificate authority, certificates, a token and admin.kubeconfig in the root directory; later starts reuse
     them.
+
+    --app names an object in a module, or in a .py file. It is a ControlPlane, whose settings are those of the program where the command
+    line, the environment and the file say nothing else; or a function that takes Options and returns a ControlPlane or an asynchronous
+    context manager of one.
     """
-    options = options_from(given, config_file=config_file)
+    application = None
+    if app is not None:
+        from kcp_py.cli.applications import Application
+
+        application = Application.load(app)
+    options = options_from(given, config_file=config_file, base=application.base if application is not None else None)
     options = dataclasses.replace(options, root_directory=Path(options.root_directory).absolute())
 
     # A start makes about 60,000 containers and hardly any cycles: looking for cycles would take 5 % of it.
@@ -42,4 +53,4 @@ def start(config_file: str | None, **given: str | None) -> int:
     import_structlog()
     from kcp_py.cli.process import run_server
 
-    return run_server(options, out=sys.stdout)
+    return run_server(options, out=sys.stdout, application=application)

@@ -153,6 +153,11 @@ class ControlPlane(Extensions):
         """The settings."""
         return self._options
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether the context has been entered."""
+        return self._entered
+
     def configure(self, options: Options) -> None:
         """Replace the settings.
 

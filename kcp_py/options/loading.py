@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import ipaddress
 from collections.abc import Iterable, Mapping
@@ -18,13 +19,16 @@ CONFIGURATION_KIND: Final = "ServerConfiguration"
 CONFIGURATION_VARIABLE: Final = ENVIRONMENT_PREFIX + "CONFIG"
 
 
-def load_options(*, flags: Mapping[str, str], environ: Mapping[str, str], config_file: str | None = None) -> Options:
+def load_options(
+    *, flags: Mapping[str, str], environ: Mapping[str, str], config_file: str | None = None, base: Options | None = None
+) -> Options:
     """Combine the settings of all sources.
 
     Args:
         flags: by field name of `Options`, the text that the command line gives. A name that is not a setting is a programming error.
         environ: the whole environment; variables `KCP_PY_…` count. An empty variable counts as a given, empty value.
         config_file: the path that `--config` gives; without it `KCP_PY_CONFIG` names the file, if it is there and not empty.
+        base: has the values of the settings that no source gives; None for the defaults.
 
     Raises:
         OptionsError: the file cannot be read or does not match its schema, values are wrong, or values exclude each other. It has every
@@ -48,7 +52,7 @@ def load_options(*, flags: Mapping[str, str], environ: Mapping[str, str], config
             problems.append(f"{origin}: {error}")
         origins[setting.name] = origin
     if not problems:
-        options = Options(**values)
+        options = Options(**values) if base is None else dataclasses.replace(base, **values)
         problems = _check_together(options, origins)
     if problems:
         raise OptionsError(*problems)
