@@ -172,7 +172,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("definitions definitionyaml generate programs", "cli/test_generatecrds", "parts of the command, seen as a user sees them"),
         Row("doctor", "cli/test_examination", "prints what the examination finds"),
         Row("start", "cli/test_process", "the command of a process"),
+        Row("tuning", "cli/test_process", "a step of the process"),
     ],
+    "cli/envtest": [Row("apiserver", "cli/envtest/test_assets", "the process is run by the program that starts it")],
+    "cli/envtest/programs": [Row("etcd kube_apiserver kubectl", "cli/envtest/test_assets", "programs are written and then run")],
     "client": [
         Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares"),
         Row("views", "client/test_clusterclient", "makes the clients of one cluster"),

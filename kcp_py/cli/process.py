@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import datetime as dt
 import fcntl
-import gc
 import os
 import platform
 import socket
@@ -31,6 +30,7 @@ from kcp_py.cli.devusers import DevUser, describe_dev_users, ensure_dev_users
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
+from kcp_py.cli.tuning import tune_runtime
 from kcp_py.kubeconfig import KubeconfigError
 from kcp_py.options import Options, OptionsError
 from kcp_py.serving.certificates import CertificateError, ensure_certificates, serving_certificates
@@ -152,13 +152,7 @@ async def _run(
             if application is None or isinstance(error, CommandError):
                 raise
             raise application.failure(error) from error
-        # What exists now lives as long as the process: the collector need not look at it again. The cycles in it are not worth a search.
-        gc.freeze()
-        # Requests make many short-lived containers and few cycles: looking for cycles 30 times less often is worth 6 % of a create.
-        # The second generation is kept small: one turn of the event loop has to look at all of it.
-        gc.set_threshold(20_000, 4, 100)
-        # While a thread computes, the loop waits so long for its turn after every call to the store.
-        sys.setswitchinterval(0.0005)
+        tune_runtime()
         try:
             write_kubeconfig(options, port=options.secure_port)
         except OSError as error:

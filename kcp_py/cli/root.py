@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "generate": ("kcp_py.cli.generate:generate", "Write CRDs and other files from programs."),
     "backup": ("kcp_py.cli.backup:backup", "Copy the sqlite store into a file, while the server runs or not."),
     "restore": ("kcp_py.cli.backup:restore", "Put a copy in the place of the sqlite store."),
+    "envtest-assets": ("kcp_py.cli.envtest.assets:envtest_assets", "Write kube-apiserver, etcd and kubectl for envtest and its like."),
     "doctor": ("kcp_py.cli.doctor:doctor", "Check files, certificates, the store, the port and the libraries."),
     "completion": ("kcp_py.cli.completion:completion", "Print the completion script of a shell: bash, zsh or fish."),
     "version": ("kcp_py.cli.version:version", "Print the version."),

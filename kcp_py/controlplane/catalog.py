@@ -21,6 +21,7 @@ from kcp_py.apis.upstream.flowcontrol import FLOW_CONTROL
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+from kcp_py.controlplane.apiversions import ServedVersions
 from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.serviceranges import kubernetes_ip
 from kcp_py.logicalcluster import ROOT
@@ -99,7 +100,7 @@ def build_catalog(
         PRIORITY_CLASSES: system_priority_classes,
         **FLOW_CONTROL,
     }
-    context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always")
+    context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always" and not options.single_cluster)
     requested = ClusterObjects(access)
     kinds = UpstreamKinds(requested)
     upstream: tuple[ServedResource, ...] = ()
@@ -124,11 +125,14 @@ def build_catalog(
         _CONFIG_MAPS: ConfigMapStrategy(root_ca),
     }
     everywhere = (*filter(batteries.serves, builtin_resources(root, strategies=strategies, rests=rests)), *upstream, *added)
-    builtins = tuple(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca) for one in everywhere)
+    versions = ServedVersions(options.runtime_config, single_cluster=options.single_cluster)
+    shown = (one if options.namespace_objects else replace(one, namespace_object=None) for one in everywhere if versions.serves(one))
+    root_ca = root_ca if options.namespace_objects else ""
+    builtins = tuple(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca) for one in shown)
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
     sources: list[ResourceSource] = [
-        *([GrantSource()] if "rbac" in batteries else []),
+        *([GrantSource()] if "rbac" in batteries and not options.single_cluster else []),
         *_contained(one for one in apis if isinstance(one, ResourceSource)),
     ]
     for source in sources:

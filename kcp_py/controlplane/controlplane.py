@@ -377,6 +377,7 @@ class ControlPlane(Extensions):
             access_log=access_log,
             anonymous=identity.anonymous,
             default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
+            single_cluster=options.single_cluster,
             cluster_header=options.cluster_header,
             cluster_hosts=ClusterHosts(options.external_hostname) if options.cluster_hostnames else None,
             token_cluster=None if service_accounts is None else service_accounts.tokens.cluster_of,

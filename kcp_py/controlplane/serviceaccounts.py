@@ -17,7 +17,7 @@ from kcp_py.authn.serviceaccount.openid import OpenIDDocuments
 from kcp_py.authn.serviceaccount.tokenrequest import Limits, TokenRequests
 from kcp_py.authn.tokens import Audiences
 from kcp_py.client import Client
-from kcp_py.logicalcluster import Name
+from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.options import Options
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.store import Access
@@ -84,7 +84,7 @@ def build_service_accounts(access: Access, fanout: Fanout, options: Options) -> 
     keyring = Keyring(access.storage, key, access.clock, settings=settings, given=given)
     fanout.listen_internal(key, keyring.changed)
     fanout.listen_gaps(keyring.missed)
-    issuers = Issuers(bases)
+    issuers = Issuers(bases, single=ROOT if options.single_cluster else None)
     issuer = TokenIssuer(keyring, issuers)
     facts = ObjectFacts(access, fanout, options.etcd_prefix)
     uses = LegacyTokenUses(access.clock)

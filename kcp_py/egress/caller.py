@@ -1,8 +1,12 @@
 """`Caller`: requests to HTTPS endpoints that tenants name.
 
 A name is resolved once per connection, all its addresses are checked, and the connection goes to the checked address. A name that
-changes in the meantime therefore cannot lead to another address. Redirects are not followed. Endpoints share connections and TLS settings
-only if their origins and authorities are equal in every byte.
+changes in the meantime therefore cannot lead to another address. Endpoints share connections and TLS settings only if their origins and
+authorities are equal in every byte.
+
+A redirect is followed if it keeps the method and leads to the same origin: envtest writes URLs with two slashes, from which Go's
+multiplexer leads to the path with one. No other redirect is followed, as it could lead to an address that the caller of a webhook may not
+choose.
 
 The messages of `CallError` are those of Go's `net/http`, as in kube-apiserver.
 """
@@ -13,7 +17,7 @@ import asyncio
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from kcp_py._version import __version__
 from kcp_py.aio.budget import FairBudget
@@ -45,6 +49,10 @@ _PATIENCE_SECONDS: Final = 3600.0
 """Longer than any timeout of a call, which includes the time in the queue."""
 _IDLE_SECONDS: Final = 60.0
 _CHUNK_BYTES: Final = 65536
+_REDIRECTS: Final = 10
+"""As Go's client."""
+_SAME_REQUEST: Final = frozenset((307, 308))
+"""Redirects that keep method and body."""
 
 
 class Caller:
@@ -267,6 +275,19 @@ def _protocol_failure(text: str) -> str:
 
 
 async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, request: _Request) -> Answer:
+    for _ in range(_REDIRECTS):
+        answer, location = await _exchange_once(connections, url, request)
+        if location is None:
+            return answer
+        target = urljoin(url, location)
+        if urlsplit(target)[:2] != urlsplit(url)[:2] or not target.isascii():
+            return answer
+        url = target
+    raise CallError(f"stopped after {_REDIRECTS} redirects")
+
+
+async def _exchange_once(connections: httpcore.AsyncConnectionPool, url: str, request: _Request) -> tuple[Answer, str | None]:
+    """The answer, and where it sends the same request."""
     method, headers, body, max_bytes = "GET", [*_HEADERS], request.body, request.max_bytes
     if request.bearer:
         headers.append((b"Authorization", b"Bearer " + request.bearer.encode("ascii")))
@@ -281,4 +302,7 @@ async def _exchange(connections: httpcore.AsyncConnectionPool, url: str, request
             if size > max_bytes:
                 raise CallError(f"http: response body too large: limit is {max_bytes}")
             parts.append(part)
-        return Answer(response.status, b"".join(parts))
+        location = None
+        if response.status in _SAME_REQUEST:
+            location = next((value.decode("latin-1") for name, value in response.headers if name.lower() == b"location"), None)
+        return Answer(response.status, b"".join(parts)), location

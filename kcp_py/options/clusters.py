@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcp_py.options.fields import CLUSTERS, setting
-from kcp_py.options.kinds import ADDRESS_RANGES, BATTERIES, BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, PORT_RANGE, choice
+from kcp_py.options.kinds import ADDRESS_RANGES, BATTERIES, BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, PAIRS, PORT_RANGE, choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,30 @@ class ClusterOptions:
         section=CLUSTERS,
         text="Whether each logical cluster has a host name of its own, NAME.EXTERNAL_HOSTNAME, for clients that drop the path of a URL. "
         "The server's own serving certificate then has the name *.EXTERNAL_HOSTNAME, and the DNS has to resolve it.",
+    )
+    single_cluster: bool = setting(
+        BOOLEAN,
+        default=False,
+        section=CLUSTERS,
+        text="Serve one logical cluster, root, as kube-apiserver serves its only one: URLs, headers and host names name no cluster, nor do "
+        "issuers of tokens, and the resources of kcp are absent. For tests of programs that expect kube-apiserver.",
+        hidden=True,
+    )
+    namespace_objects: bool = setting(
+        BOOLEAN,
+        default=True,
+        section=CLUSTERS,
+        text="Whether each namespace has the objects that controllers of Kubernetes create in it: the service account default and "
+        "kube-root-ca.crt.",
+        hidden=True,
+    )
+    runtime_config: tuple[str, ...] = setting(
+        PAIRS,
+        (),
+        CLUSTERS,
+        "Versions of the API to serve or not, as api/beta=false,apps/v1=false; what names a version comes before api/alpha, api/beta, "
+        "api/ga, and these before api/all.",
+        hidden=True,
     )
     cluster_annotation: Literal["always", "wildcard"] = setting(
         choice("always", "wildcard"),

@@ -54,6 +54,8 @@ class ChainSettings:
     access_log: AccessLog | None = None
     anonymous: AnonymousAccess = ALL_ANONYMOUS
     default_cluster: Name | None = ROOT
+    single_cluster: bool = False
+    """Whether the default cluster is the only one."""
     cluster_header: str = "X-Kubernetes-Cluster"
     cluster_hosts: ClusterHosts | None = None
     token_cluster: TokenCluster | None = None
@@ -85,6 +87,7 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
         partial(
             ClusterFilter,
             default_cluster=settings.default_cluster,
+            single=settings.single_cluster,
             header=settings.cluster_header,
             hosts=settings.cluster_hosts,
             token_cluster=settings.token_cluster,

@@ -82,6 +82,18 @@ def ensure_certificates(options: Options, *, now: dt.datetime) -> bool:
     return _ensure_admin(_admin_files(options), authority, now) or written
 
 
+def temporary_serving_pair(names: Sequence[str], *, now: dt.datetime) -> tuple[bytes, bytes]:
+    """A serving certificate of an authority whose key is forgotten, as PEM: the certificate followed by the authority, and the key.
+
+    Args:
+        names: DNS names and IP addresses.
+        now: the present, with a time zone.
+    """
+    authority = _issue_authority(ec.generate_private_key(ec.SECP256R1()), now)
+    pair = _issue_serving(authority, names, now=now)
+    return certificate_pem(pair.certificate) + certificate_pem(authority.certificate), key_pem(pair.key)
+
+
 def serving_certificates(options: Options) -> list[tuple[Path, x509.Certificate]]:
     """The certificates that the server presents or verifies clients with, and their files.
 
@@ -184,6 +196,11 @@ def _ensure_serving(files: _Files, authority: KeyPair, names: Sequence[str], *, 
     present = _load_leaf(files)
     if present is not None and _is_good(present, authority, now) and certificate_names(present) >= set(names):
         return False
+    _store(files, _issue_serving(authority, names, now=now))
+    return True
+
+
+def _issue_serving(authority: KeyPair, names: Sequence[str], *, now: dt.datetime) -> KeyPair:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kcp-py")])
     alternatives: list[x509.GeneralName] = []
     for name in names:
@@ -192,8 +209,7 @@ def _ensure_serving(files: _Files, authority: KeyPair, names: Sequence[str], *, 
         except ValueError:
             alternatives.append(x509.DNSName(name))
     extensions = [x509.SubjectAlternativeName(alternatives), x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])]
-    _store(files, _issue_leaf(subject, extensions, authority, now=now))
-    return True
+    return _issue_leaf(subject, extensions, authority, now=now)
 
 
 def _ensure_admin(files: _Files, authority: KeyPair, now: dt.datetime) -> bool:

@@ -92,7 +92,7 @@ async def test_a_request_is_not_repeated_on_a_new_connection(certificate: Certif
 
 
 async def test_a_redirect_is_an_answer(certificate: Certificate) -> None:
-    """A redirect is not followed."""
+    """A redirect with another method is not followed."""
 
     async def respond(request: Request) -> bytes:
         del request
@@ -101,6 +101,23 @@ async def test_a_redirect_is_an_answer(certificate: Certificate) -> None:
     async with HttpsServer(certificate, respond) as server, calling() as caller:
         assert (await caller.post(endpoint(server), b"{}", max_bytes=LARGE)).status == 302
         assert len(server.requests) == 1
+
+
+async def test_redirects_to_the_same_origin_are_followed(certificate: Certificate) -> None:
+    """The request goes to the path of a 307 or 308, ten times at most; another origin is not called."""
+    places = {"//twice": "/twice", "/loop": "/loop", "/away": "https://127.0.0.1:1/x"}
+
+    async def respond(request: Request) -> bytes:
+        place = places.get(request.target.partition("?")[0])
+        return await fine(request) if place is None else http(307, b"", f"Location: {place}")
+
+    async with HttpsServer(certificate, respond) as server, calling() as caller:
+        assert (await caller.post(endpoint(server, "//twice"), b'{"a":1}', max_bytes=LARGE)).status == 200
+        assert [(one.target, one.body) for one in server.requests] == [("//twice?timeout=30s", b'{"a":1}'), ("/twice", b'{"a":1}')]
+        assert (await caller.post(endpoint(server, "/away"), b"{}", max_bytes=LARGE)).status == 307
+        server.requests.clear()
+        assert "stopped after 10 redirects" in await problem(caller, endpoint(server, "/loop"))
+        assert len(server.requests) == 10
 
 
 async def test_networks_are_checked_before_a_connection_is_opened(certificate: Certificate) -> None:

@@ -74,37 +74,53 @@ class TokenClaims(NamedTuple):
 class Issuers:
     """The issuers of the clusters: `BASE/clusters/NAME`."""
 
-    def __init__(self, bases: Sequence[str]) -> None:
-        """Prepare. `bases` are URLs without a slash at the end. The first one issues, tokens of all are accepted."""
+    def __init__(self, bases: Sequence[str], *, single: Name | None = None) -> None:
+        """Prepare.
+
+        Args:
+            bases: URLs without a slash at the end. The first one issues, tokens of all are accepted.
+            single: the only cluster of the server. It is the issuer `BASE` itself, and its tokens do not name it.
+        """
         self._bases = tuple(bases)
+        self.single = single
 
     def of(self, cluster: Name) -> str:
         """The issuer of the tokens of a cluster."""
-        return f"{self._bases[0]}{_CLUSTERS}{cluster}"
+        return self._bases[0] if self.single is not None else f"{self._bases[0]}{_CLUSTERS}{cluster}"
+
+    def keys_url(self, cluster: Name, path: str) -> str:
+        """The URL of the keys of a cluster, which are served at a path below it."""
+        return self.of(cluster).removesuffix("/") + path
+
+    def private_claims(self, cluster: Name) -> dict[str, Any]:
+        """What tokens say about their cluster besides the issuer."""
+        return {} if self.single is not None else {"clusterName": cluster}
 
     def cluster_of(self, issuer: object) -> Name | None:
         """The cluster of an issuer; None for issuers of others."""
         if not isinstance(issuer, str):
             return None
+        if self.single is not None:
+            return self.single if issuer in self._bases else None
         base, separator, name = issuer.rpartition(_CLUSTERS)
         return _cluster(name) if separator and base in self._bases else None
 
 
 def bound_claims(
-    account: Account, lifetime: Lifetime, *, issuer: str, audiences: Sequence[str], token_id: str, bound: Mapping[str, Reference]
+    account: Account, lifetime: Lifetime, *, issuers: Issuers, audiences: Sequence[str], token_id: str, bound: Mapping[str, Reference]
 ) -> Mapping[str, Any]:
     """The claims of a token of a TokenRequest.
 
     Args:
         account: whose token it is.
         lifetime: when it is valid.
-        issuer: of the cluster.
+        issuers: of the clusters.
         audiences: who it is for.
         token_id: unique.
         bound: the objects without which it is not valid, by `secret`, `pod` and `node`.
     """
     private: dict[str, Any] = {
-        "clusterName": account.cluster,
+        **issuers.private_claims(account.cluster),
         "namespace": account.namespace,
         "serviceaccount": {"name": account.name, "uid": account.uid},
     }
@@ -117,7 +133,7 @@ def bound_claims(
         "aud": list(audiences),
         "exp": int(lifetime.expires),
         "iat": int(lifetime.issued_at),
-        "iss": issuer,
+        "iss": issuers.of(account.cluster),
         "jti": token_id,
         "kubernetes.io": private,
         "nbf": int(lifetime.issued_at),
@@ -125,11 +141,11 @@ def bound_claims(
     }
 
 
-def legacy_claims(account: Account, secret: str) -> Mapping[str, Any]:
+def legacy_claims(account: Account, secret: str, *, issuers: Issuers) -> Mapping[str, Any]:
     """The claims of the token of a secret."""
     return {
         "iss": LEGACY_ISSUER,
-        f"{_LEGACY}clusterName": account.cluster,
+        **{f"{_LEGACY}{name}": value for name, value in issuers.private_claims(account.cluster).items()},
         f"{_LEGACY}namespace": account.namespace,
         f"{_LEGACY}secret.name": secret,
         f"{_LEGACY}service-account.name": account.name,
@@ -172,7 +188,9 @@ def unverified_cluster(payload: bytes, issuers: Issuers) -> Name | None:
     if not isinstance(claims, dict):
         return None
     issuer = claims.get("iss")
-    return _cluster(claims.get(f"{_LEGACY}clusterName")) if issuer == LEGACY_ISSUER else issuers.cluster_of(issuer)
+    if issuer == LEGACY_ISSUER:
+        return issuers.single or _cluster(claims.get(f"{_LEGACY}clusterName"))
+    return issuers.cluster_of(issuer)
 
 
 def read_claims(payload: bytes, issuers: Issuers) -> TokenClaims | None:
@@ -184,7 +202,7 @@ def read_claims(payload: bytes, issuers: Issuers) -> TokenClaims | None:
     if not isinstance(claims, dict):
         return None
     try:
-        found = _legacy(claims) if claims.get("iss") == LEGACY_ISSUER else _bound(claims, issuers)
+        found = _legacy(claims, issuers) if claims.get("iss") == LEGACY_ISSUER else _bound(claims, issuers)
     except (KeyError, TypeError):
         return None
     return found if claims.get("sub") == found.account.user_name and all(found.account) else None
@@ -193,7 +211,7 @@ def read_claims(payload: bytes, issuers: Issuers) -> TokenClaims | None:
 def _bound(claims: Mapping[str, Any], issuers: Issuers) -> TokenClaims:
     private = claims["kubernetes.io"]
     cluster = issuers.cluster_of(claims["iss"])
-    if cluster is None or private["clusterName"] != cluster:
+    if cluster is None or (issuers.single is None and private["clusterName"] != cluster):
         raise KeyError("clusterName")
     account = private["serviceaccount"]
     audiences = claims["aud"]
@@ -208,11 +226,11 @@ def _bound(claims: Mapping[str, Any], issuers: Issuers) -> TokenClaims:
     )
 
 
-def _legacy(claims: Mapping[str, Any]) -> TokenClaims:
+def _legacy(claims: Mapping[str, Any], issuers: Issuers) -> TokenClaims:
     def claim(name: str) -> str:
         return _text(claims[f"{_LEGACY}{name}"])
 
-    cluster = _cluster(claims[f"{_LEGACY}clusterName"])
+    cluster = issuers.single or _cluster(claims[f"{_LEGACY}clusterName"])
     if cluster is None:
         raise KeyError("clusterName")
     account = Account(cluster, claim("namespace"), claim("service-account.name"), claim("service-account.uid"))

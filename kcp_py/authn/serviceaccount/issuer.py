@@ -36,8 +36,7 @@ class TokenIssuer:
         Raises:
             StorageError: the keys cannot be read, or not be written.
         """
-        issuer = self._issuers.of(account.cluster)
-        claims = bound_claims(account, lifetime, issuer=issuer, audiences=audiences, token_id=token_id, bound=bound)
+        claims = bound_claims(account, lifetime, issuers=self._issuers, audiences=audiences, token_id=token_id, bound=bound)
         return await self._keyring.sign(claims, lifetime.expires)
 
     async def legacy_token(self, account: Account, secret: str) -> str:
@@ -46,4 +45,4 @@ class TokenIssuer:
         Raises:
             StorageError: the keys cannot be read, or not be written.
         """
-        return await self._keyring.sign(legacy_claims(account, secret))
+        return await self._keyring.sign(legacy_claims(account, secret, issuers=self._issuers))

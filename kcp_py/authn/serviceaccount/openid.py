@@ -38,7 +38,7 @@ class OpenIDDocuments:
         keys = await self._keyring.verifying()
         document = {
             "issuer": issuer,
-            "jwks_uri": f"{issuer}{KEYS_PATH}",
+            "jwks_uri": self._issuers.keys_url(cluster, KEYS_PATH),
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys.values()}),

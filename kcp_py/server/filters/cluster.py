@@ -13,7 +13,7 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authn.tokens import bearer_token
 from kcp_py.logicalcluster import Name, Path
 from kcp_py.request.clusterhost import ClusterHosts
-from kcp_py.request.clusterpath import belongs_to_cluster, parse_target
+from kcp_py.request.clusterpath import belongs_to_cluster, decode_path, parse_target
 from kcp_py.server.exchange import SERVER_NAME, Exchange, Handler
 
 Resolve = Callable[[Path], Awaitable[Name | None]]
@@ -37,6 +37,7 @@ class ClusterFilter:
         handler: Handler,
         *,
         default_cluster: Name | None,
+        single: bool = False,
         header: str = "X-Kubernetes-Cluster",
         hosts: ClusterHosts | None = None,
         token_cluster: TokenCluster | None = None,
@@ -47,6 +48,7 @@ class ClusterFilter:
         Args:
             handler: the next filter, or what answers requests.
             default_cluster: of requests that name none; None refuses them, unless they are for pages of the server itself.
+            single: the default cluster is the only one, which nothing in requests names: `/clusters` is a path like all others.
             header: which may name the cluster; empty switches it off.
             hosts: the host names of clusters; None where they have none.
             token_cluster: the cluster of bearer tokens, for requests that name none; None where tokens have none.
@@ -54,6 +56,7 @@ class ClusterFilter:
         """
         self._handler = handler
         self._default = default_cluster
+        self._only = default_cluster if single else None
         self._header = header.lower().encode()
         also = f" or in the header {header}" if header else ""
         self._no_cluster = f"the request names no logical cluster: name it in the server URL (https://HOST:PORT/clusters/NAME){also}"
@@ -63,6 +66,11 @@ class ClusterFilter:
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
         scope = exchange.scope
+        if self._only is not None:
+            exchange.path = decode_path(_path_below_root(scope) if scope.get("root_path") else scope["raw_path"])
+            exchange.cluster, exchange.explicit_cluster = self._only, False
+            OFFLOAD_OWNER.set(self._only)
+            return self._handler(exchange)
         header = exchange.header_values(self._header) if self._header and self._header in exchange.headers else ()
         path: bytes = _path_below_root(scope) if scope.get("root_path") else scope["raw_path"]
         host = None if self._hosts is None else _cluster_of_host(exchange, self._hosts)

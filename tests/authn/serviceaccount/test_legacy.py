@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kcp_py.authn.serviceaccount.claims import Account, legacy_claims
+from kcp_py.authn.serviceaccount.claims import Account, Issuers, legacy_claims
 from kcp_py.logicalcluster import Name
 from tests.authn.serviceaccount.conftest import CORE, Issued, Sign, issue, review, whoami
 from tests.server.handlers.conftest import Api
@@ -19,7 +19,7 @@ SECRET: Final = f"{CORE}/secrets/builder-token"
 
 def legacy(issued: Issued, cluster: str = "team-a", secret: str = "builder-token", **change: Any) -> dict[str, Any]:
     """The claims of the token of a secret, some of them changed."""
-    claims = dict(legacy_claims(Account(Name(cluster), "default", "builder", issued.uid), secret))
+    claims = dict(legacy_claims(Account(Name(cluster), "default", "builder", issued.uid), secret, issuers=Issuers(())))
     return claims | {name if name in {"sub", "iss"} else f"kubernetes.io/serviceaccount/{name}": value for name, value in change.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 from kcp_py.apimachinery.errors import conflict, internal
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.core.tokensecrets import INVALID_SINCE, LAST_USED, day_of
-from kcp_py.authn.serviceaccount.claims import Account, legacy_claims
+from kcp_py.authn.serviceaccount.claims import Account, Issuers, legacy_claims
 from kcp_py.authn.serviceaccount.legacyuses import RETRY_SECONDS, LegacyTokenUses, TokenSecret
 from kcp_py.logicalcluster import Name
 from kcp_py.request.notes import NOTES
@@ -185,7 +185,7 @@ async def test_another_token_of_the_secret_is_no_use(api: Api, issued: Issued, s
     token = sign(legacy(issued))
     await keep(api, "other")
     assert (await whoami(api, token)).status_code == 401
-    other = sign(dict(legacy_claims(Account(Name("team-a"), "default", "builder", "another uid"), "builder-token")))
+    other = sign(dict(legacy_claims(Account(Name("team-a"), "default", "builder", "another uid"), "builder-token", issuers=Issuers(()))))
     await keep(api, other)
     assert (await whoami(api, other)).status_code == 401
     metrics = (await api("GET", "/metrics")).text
