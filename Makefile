@@ -86,6 +86,7 @@ format: $(VENV)/.installed-for-tests ## Format the code and fix lint errors
 update: $(VENV)/.installed-for-tests ## Regenerate committed generated files
 	@$(BIN)/python hack/update_configuration_reference.py
 	@$(BIN)/python hack/update_log_events.py
+	@$(BIN)/python hack/update_public_api.py
 	@$(BIN)/python hack/update_corpus_table.py
 
 bench: $(VENV)/.installed-for-tests ## Measure, and compare each figure with a bare server (needs an idle machine)
