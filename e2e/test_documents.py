@@ -27,10 +27,10 @@ ANY_LINES = "…"
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with the kinds that pages use."""
-    server = ServerProcess(tmp_path_factory.mktemp("documented") / ".kcp", "--builtin-kinds", "all")
+    """A server of the page, because pages use the same clusters, with the kinds that they use."""
+    server = ServerProcess(tmp_path_factory.mktemp("documented") / ".kcp", "--builtin-kinds", "all", "--storage", "memory")
     yield server.start()
     server.stop()
 

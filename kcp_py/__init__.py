@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kcp_py.server.filters.concurrency import Fairness, InFlight
     from kcp_py.serving.embedding import serve
     from kcp_py.storage.contract import Compare
+    from kcp_py.tenancy.snapshots import Restored, Snapshot, Snapshots
 
 __all__ = [
     "EVERY_CLUSTER",
@@ -101,10 +102,13 @@ __all__ = [
     "RequestInfo",
     "ResourceSource",
     "RestStorage",
+    "Restored",
     "Selection",
     "Served",
     "ServedChange",
     "ServedResource",
+    "Snapshot",
+    "Snapshots",
     "SourceContext",
     "StoredResource",
     "StoredVersion",
@@ -174,11 +178,14 @@ _HOMES = {
     "RequestContext": "kcp_py.request.context",
     "RequestInfo": "kcp_py.request.requestinfo",
     "ResourceSource": "kcp_py.registry.catalog.source",
+    "Restored": "kcp_py.tenancy.snapshots",
     "RestStorage": "kcp_py.registry.rest.storage",
     "Selection": "kcp_py.client.reflecting",
     "Served": "kcp_py.registry.resource",
     "ServedChange": "kcp_py.registry.catalog.source",
     "ServedResource": "kcp_py.registry.resource",
+    "Snapshot": "kcp_py.tenancy.snapshots",
+    "Snapshots": "kcp_py.tenancy.snapshots",
     "SourceContext": "kcp_py.registry.catalog.source",
     "StoredResource": "kcp_py.registry.stored",
     "StoredVersion": "kcp_py.registry.stored",

@@ -31,7 +31,8 @@ exclude_patterns = [".*", "kcp_py", "tests", "e2e", "hack", "config", "sdk"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
-suppress_warnings = ["myst.header"]
+# Fields of two classes may have the same name.
+suppress_warnings = ["myst.header", "ref.python"]
 
 # Docstrings are written with Markdown's single backquotes for code.
 default_role = "code"

@@ -147,6 +147,14 @@ class LocalTap:
         custom = [StoredResource(resource, custom=True, namespaced=None) for resource in defined if resource not in self._builtin]
         return [*custom, *self._stored]
 
+    async def stored_keys(self, cluster: Name) -> Sequence[ResourceKeys]:
+        """The keys of each resource that may have objects in a cluster.
+
+        Raises:
+            StatusError: 503, the store cannot be read.
+        """
+        return [self._keys_of(one) for one in await self.stored_resources(cluster)]
+
     async def delete_stored(
         self,
         cluster: Name,

@@ -61,6 +61,7 @@ from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
+from kcp_py.tenancy.snapshots import Snapshots
 from kcp_py.watchcache import Fanout, Monitor
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class ControlPlane(Extensions):
         backend: the parts that the handlers use.
         client: the in-process client.
         tap: the tap on the store, for controllers.
+        snapshots: saves, restores and clones logical clusters.
         gauges: further metrics, which may be added at any time.
     """
 
@@ -91,6 +93,7 @@ class ControlPlane(Extensions):
     backend: Backend
     client: LocalClient
     tap: LocalTap
+    snapshots: Snapshots
 
     def __init__(
         self,
@@ -310,6 +313,7 @@ class ControlPlane(Extensions):
             supervisor.start("uses of tokens", lambda: service_accounts.record_uses(self.client))
         self._registry.register(service_accounts.uses)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout, quotas=quotas)
+        self.snapshots = Snapshots(access, clusters, root=root, keys_of=self.tap.stored_keys, ledger=quotas)
         loops = start_controllers(
             supervisor,
             self.client,

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
+from uuid import uuid4
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -260,6 +261,31 @@ class QuotaLedger:
         """
         self._known.add(cluster)
         await self._enqueue(cluster, Write(self._keys.prefix, alone=True, recounted=self._views.usage(cluster)))
+
+    def expect(self, cluster: Name) -> None:
+        """See the writes of a cluster from now on: its content, quotas included, is about to be replaced without the ledger."""
+        self._known.add(cluster)
+
+    async def replaced(self, cluster: Name, quotas: Iterable[tuple[str, str]]) -> None:
+        """Count everything anew after the content of a cluster was replaced, see `expect`.
+
+        Args:
+            cluster: which one.
+            quotas: its quotas by namespace and name.
+
+        Raises:
+            StorageError: the store could not be read or written.
+        """
+        self._views.drop(cluster)
+        if not self._quotas:
+            quotas = ()
+        elif self._shared:
+            # Other servers read the quotas again.
+            await self._commit(cluster, (), (), (Put(self._views.guard(cluster), uuid4().bytes),))
+        for namespace, name in quotas:
+            await self.recount(cluster, namespace, name)
+        if await self._storage.get(self._views.usage(cluster)) is not None:
+            await self.recount_cluster(cluster)
 
     def _enqueue(self, cluster: Name, write: Write) -> asyncio.Future[int]:
         account = self._busy.get(cluster)
