@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kcp_py.library.reconciling.running import run_controllers
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
+    from kcp_py.proxy.application import CachingProxy, ProxySettings
+    from kcp_py.proxy.serving import serve_proxy
     from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
     from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, ServedChange, SourceContext
     from kcp_py.registry.computed import ComputedResource
@@ -61,6 +63,7 @@ __all__ = [
     "Authenticator",
     "Authorizer",
     "BlockingClient",
+    "CachingProxy",
     "Client",
     "ClusterClient",
     "ClusterReader",
@@ -95,6 +98,7 @@ __all__ = [
     "ObjectList",
     "Operation",
     "Options",
+    "ProxySettings",
     "ReadRequest",
     "Recorder",
     "RemoteClient",
@@ -127,6 +131,7 @@ __all__ = [
     "run_controllers",
     "serve",
     "serve_aggregated",
+    "serve_proxy",
     "server_command",
 ]
 
@@ -137,6 +142,7 @@ _HOMES = {
     "Authenticator": "kcp_py.authn.authenticator",
     "Authorizer": "kcp_py.authz.authorizer",
     "BlockingClient": "kcp_py.client.blocking",
+    "CachingProxy": "kcp_py.proxy.application",
     "Client": "kcp_py.client.contract",
     "ClusterClient": "kcp_py.client.clusterclient",
     "ClusterReader": "kcp_py.client.clusterclient",
@@ -172,6 +178,7 @@ _HOMES = {
     "ObjectList": "kcp_py.client.contract",
     "Operation": "kcp_py.registry.admission",
     "Options": "kcp_py.options",
+    "ProxySettings": "kcp_py.proxy.application",
     "ReadRequest": "kcp_py.registry.rest.storage",
     "Recorder": "kcp_py.library.reconciling.events",
     "RemoteClient": "kcp_py.client.remote",
@@ -202,6 +209,7 @@ _HOMES = {
     "serve": "kcp_py.serving.embedding",
     "server_command": "kcp_py.cli.applications",
     "serve_aggregated": "kcp_py.aggregated.server",
+    "serve_proxy": "kcp_py.proxy.serving",
 }
 
 

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "cluster": ("kcp_py.cli.cluster:cluster", "Create, show, change and delete the logical clusters of a running server."),
     "builtin": ("kcp_py.cli.builtin:builtin", "Install kinds of Kubernetes, such as pods and deployments, in a logical cluster."),
     "validate": ("kcp_py.cli.validate:validate", "Check manifests and CRDs as a server checks them, without a server."),
+    "proxy": ("kcp_py.cli.proxy:proxy", "Serve reads and watches of many clients from one cache of an API server."),
     "generate": ("kcp_py.cli.generate:generate", "Write CRDs and other files from programs."),
     "backup": ("kcp_py.cli.backup:backup", "Copy the sqlite store into a file, while the server runs or not."),
     "restore": ("kcp_py.cli.backup:restore", "Put a copy in the place of the sqlite store."),

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.serving.addresses import local_address, remote_address
 from kcp_py.serving.clientauthorities import PeerCertificate
@@ -37,6 +37,10 @@ from kcp_py.serving.parsingshare import ParsingShare
 from kcp_py.serving.records import RECORD_BYTES, Records, ServerEnd
 from kcp_py.serving.scope import http_scope, offers_watch_socket
 from kcp_py.serving.transportclosing import TransportClosing
+
+if TYPE_CHECKING:
+    from kcp_py.serving.tunnel import Serve, Tunnel
+    from kcp_py.serving.websocket import WatchSocket
 
 BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that are read before the application takes them."""
@@ -293,6 +297,9 @@ class Connection(asyncio.Protocol):
             self._app_state["peer_certificate"] = self._peer.current()
             self._app_state["proxy_certificate"] = self._peer.proxy()
         scope = http_scope(request, self._app_state, self._scheme, server=self._server, client=self._client)
+        if request.upgrade and (tunnel := getattr(context.app, "tunnel", None)) is not None:
+            self._switch_to_tunnel(scope, tunnel)
+            return False
         if request.upgrade and offers_watch_socket(request):
             self._switch_to_websocket(scope)
             return False
@@ -310,22 +317,35 @@ class Connection(asyncio.Protocol):
         # Few servers ever need it.
         from kcp_py.serving.websocket import WatchSocket  # noqa: PLC0415
 
-        context = self._context
+        # The end of the connection is read over WebSocket.
+        del scope["state"]["on_disconnect"]
+        socket = WatchSocket(self._context, scope, self.slot, peer=self._peer)
+        received = self._hand_over(socket)
+        socket.start(self.transport, received)
+
+    def _switch_to_tunnel(self, scope: dict[str, Any], serve: Serve) -> None:
+        """Hand the connection over to the application."""
+        from kcp_py.serving.tunnel import Tunnel  # noqa: PLC0415
+
+        del scope["state"]["on_disconnect"]
+        tunnel = Tunnel(self._context, scope, self.slot, peer=self._peer)
+        received = self._hand_over(tunnel)
+        tunnel.start(self.transport, received, serve)
+
+    def _hand_over(self, successor: WatchSocket | Tunnel) -> bytes:
+        """Let another protocol have the connection. Returns bytes behind the head of the request."""
+        context, transport = self._context, self.transport
         context.state.connections.discard(self)
         received = self._reader.close()
         self._release()
-        # The end of the connection is read over WebSocket.
-        del scope["state"]["on_disconnect"]
-        transport = self.transport
         reader = transport.get_protocol()
-        socket = WatchSocket(context, scope, self.slot, peer=self._peer)
         if isinstance(reader, Records):
-            transport.set_protocol(Records(socket, context.buffer))
+            transport.set_protocol(Records(successor, context.buffer))
             reader.leave()
         else:
-            transport.set_protocol(socket)
+            transport.set_protocol(successor)
         self.flow.release()
-        socket.start(transport, received)
+        return received
 
     # The end
 

@@ -38,7 +38,7 @@ async def serve(control_plane: ControlPlane, *, on_ready: Callable[[str], None] 
     with contextlib.closing(server.listen(control_plane.options)) as listener:
         # The port that was taken, where a free one was asked for.
         options = dataclasses.replace(control_plane.options, secure_port=listener.getsockname()[1])
-        async with _tls(options) as tls:
+        async with tls_of(options) as tls:
             await server.serve(
                 control_plane.app,
                 listener,
@@ -51,7 +51,7 @@ async def serve(control_plane: ControlPlane, *, on_ready: Callable[[str], None] 
 
 
 @contextlib.asynccontextmanager
-async def _tls(options: Options) -> AsyncIterator[ReloadingContext | None]:
+async def tls_of(options: Options) -> AsyncIterator[ReloadingContext | None]:
     """The TLS side of the server, whose certificates are kept up to date within it; None where the options ask for plain HTTP."""
     if options.plain_http:
         yield None

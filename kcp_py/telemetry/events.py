@@ -216,6 +216,22 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "without any, the provider's users are refused. `cluster` is empty for a provider of the operator.",
         ),
         "provider_recovered": _event("info", "issuer cluster", "The keys of an OpenID Connect provider can be fetched again."),
+        "proxy_cache_dropped": _event(
+            "info",
+            "path bytes reason",
+            "The proxy has dropped a cache that was idle, or that did not fit into the memory. The next read loads it again.",
+        ),
+        "proxy_cache_failed": _event(
+            "error",
+            "path error",
+            "A cache of the proxy has ended because of a fault in the program: please report it. Reads are passed on for 30 s.",
+        ),
+        "proxy_cache_refused": _event(
+            "info", "path reason", "The API server does not let the proxy list or watch a resource. Reads are passed on for 30 s."
+        ),
+        "proxy_upstream_lost": _event(
+            "warning", "path error", "The proxy cannot follow the changes of a resource. It tries again, after 5 s at the most."
+        ),
         "reconcile_failed": _event(
             "warning error", "controller cluster name error", "A controller could not bring an object to its wanted state. It tries again."
         ),

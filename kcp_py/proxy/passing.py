@@ -1,0 +1,144 @@
+"""Passing requests on: whole requests with their answers as they come, and connections that are upgraded to another protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from kcp_py.proxy.access import Caller
+from kcp_py.proxy.upstream import Header, UnreachableError, Upstream
+from kcp_py.serving.tunnel import Tunnel
+
+_HOP_BY_HOP: Final = frozenset((
+    b"connection", b"host", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
+    b"transfer-encoding", b"upgrade",
+))  # fmt: skip
+"""RFC 9110, 7.6.1, and the host of the proxy."""
+_IDENTITY: Final = (b"x-remote-", b"impersonate-")
+_HEAD_BYTES: Final = 64 * 1024
+_PIECE: Final = 64 * 1024
+
+Send = Callable[[dict[str, Any]], Any]
+Receive = Callable[[], Any]
+
+
+def passed_headers(headers: Sequence[Header], caller: Caller, *, keep: frozenset[bytes] = frozenset()) -> list[Header]:
+    """The headers of a request for the API server: those of the client without those of the connection, and those of the caller.
+
+    Args:
+        headers: of the client; names in lower case.
+        caller: in whose name the request is made.
+        keep: names of headers of the connection that are needed.
+    """
+    named = {token.strip() for name, value in headers if name == b"connection" for token in value.lower().split(b",")}
+    dropped = (_HOP_BY_HOP | named | {b"authorization"}) - keep
+    kept = [(name, value) for name, value in headers if name not in dropped and not name.startswith(_IDENTITY)]
+    return [*kept, *caller.headers]
+
+
+async def pass_on(
+    upstream: Upstream, scope: dict[str, Any], receive: Receive, send: Send, *, caller: Caller, target: bytes, warning: str = ""
+) -> tuple[int, bytes]:
+    """Pass a request on, and its answer back.
+
+    Returns:
+        The status of the answer, and the body of the answer to a write if it is small, else empty.
+
+    Raises:
+        UnreachableError: the server does not answer. Nothing has been sent to the client.
+    """
+    method, headers = scope["method"], passed_headers(scope["headers"], caller)
+    has_body = any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])
+    # A watch, and logs that are followed, may be silent for long. The client ends them.
+    body = _body(receive) if has_body else None
+    keeps = method not in {"GET", "HEAD"}
+    kept: list[bytes] = []
+    started = False
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    take_back = on_disconnect(scope, lambda: loop.call_soon(task.cancel) if task is not None and not has_body else None)
+    try:
+        async with upstream.stream(method, target, headers=headers, own=caller.own, body=body, silence=None) as response:
+            answered = [(name.lower(), value) for name, value in response.headers if name.lower() not in _HOP_BY_HOP]
+            if warning:
+                answered.append((b"warning", warning.encode()))
+            await send({"type": "http.response.start", "status": response.status, "headers": answered})
+            started = True
+            async for part in response.aiter_stream():
+                if keeps and sum(map(len, kept)) < _HEAD_BYTES:
+                    kept.append(part)
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return response.status, b"".join(kept)
+    except UnreachableError as error:
+        if started:
+            # The client sees that the answer is not complete.
+            raise ConnectionResetError(str(error)) from error
+        raise
+    finally:
+        take_back()
+
+
+def on_disconnect(scope: Any, callback: Callable[[], object]) -> Callable[[], None]:
+    """Have a function called when the client leaves; returns what takes that back. Other ASGI servers do not tell it."""
+    register = (scope.get("state") or {}).get("on_disconnect")
+    if register is None:
+        return lambda: None
+    found: Callable[[], None] = register(callback)
+    return found
+
+
+async def _body(receive: Receive) -> AsyncGenerator[bytes, None]:
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ConnectionResetError
+        if part := message.get("body", b""):
+            yield part
+        if not message.get("more_body", False):
+            return
+
+
+async def pass_tunnel(upstream: Upstream, tunnel: Tunnel, *, caller: Caller, target: bytes) -> None:
+    """Pass a request on that upgrades its connection (exec, attach, port-forward, watches over WebSocket), and then bytes both ways.
+
+    Raises:
+        UnreachableError: the server cannot be reached. Nothing has been sent to the client.
+    """
+    scope = tunnel.scope
+    reader, writer, own = await upstream.connect(own=caller.own)
+    try:
+        headers = passed_headers(scope["headers"], caller, keep=frozenset((b"upgrade",)))
+        lines = [scope["method"].encode() + b" " + upstream.target(target) + b" HTTP/1.1", b"host: " + upstream.authority]
+        lines += [name + b": " + value for name, value in (*own, *headers, (b"connection", b"Upgrade"))]
+        writer.write(b"\r\n".join(lines) + b"\r\n\r\n")
+        await writer.drain()
+        tasks = [asyncio.create_task(one) for one in (_to_server(tunnel, writer), _to_client(reader, tunnel))]
+        # The answer ends the connection also where the server has refused the upgrade. A client that has ended its side still reads.
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[1].done():
+            await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        writer.close()
+
+
+_LINGER_SECONDS: Final = 30.0
+
+
+async def _to_server(tunnel: Tunnel, writer: asyncio.StreamWriter) -> None:
+    while data := await tunnel.read():
+        writer.write(data)
+        await writer.drain()
+    with suppress(OSError):
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+async def _to_client(reader: asyncio.StreamReader, tunnel: Tunnel) -> None:
+    while data := await reader.read(_PIECE):
+        await tunnel.write(data)

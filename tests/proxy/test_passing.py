@@ -1,0 +1,99 @@
+"""Requests that are passed on: their headers, and connections that are upgraded."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
+
+from kcp_py.proxy.access import Caller
+from kcp_py.proxy.passing import passed_headers
+from tests.proxy.conftest import ADMIN, CLUSTER, DEFAULT, MAPS, World, configmap
+
+pytestmark = pytest.mark.anyio
+ORIGIN = Origin("http://localhost")
+
+
+def test_headers() -> None:
+    """Those of the connection and those of identity end here; the caller's are added."""
+    given = [
+        (b"host", b"proxy"),
+        (b"connection", b"keep-alive, X-Private"),
+        (b"x-private", b"1"),
+        (b"te", b"trailers"),
+        (b"authorization", b"Bearer of the client"),
+        (b"impersonate-user", b"client"),
+        (b"x-remote-user", b"admin"),
+        (b"accept", b"application/json"),
+    ]
+    caller = Caller(own=True, headers=((b"impersonate-user", b"bob"),))
+    assert passed_headers(given, caller) == [(b"accept", b"application/json"), (b"impersonate-user", b"bob")]
+
+
+async def test_upgrades(world: World) -> None:
+    """A watch over WebSocket goes through with the token of its client, in a header or in a subprotocol; a refusal comes back."""
+    async with world.proxy() as proxied:
+        await proxied.create(configmap("one"))
+        url = f"{str(proxied.client.base_url).replace('http', 'ws', 1).rstrip('/')}{MAPS}?watch=true&resourceVersion=0"
+        token = base64.urlsafe_b64encode(b"admin").rstrip(b"=").decode()
+        protocols = [f"base64url.bearer.authorization.k8s.io.{token}", "base64.binary.k8s.io"]
+        for options in ({"additional_headers": ADMIN}, {"subprotocols": protocols}):
+            async with asyncio.timeout(60), connect(url, origin=ORIGIN, **options) as socket:
+                message = await socket.recv()
+                event = json.loads(message)
+                assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "one")
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(url, origin=ORIGIN):
+                pass
+        assert refused.value.response.status_code == 403
+        async with connect(url, origin=ORIGIN, additional_headers=ADMIN) as socket:
+            await socket.recv()
+            await world.stop()
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(_all_messages(socket), 60)
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(url, origin=ORIGIN, additional_headers=ADMIN):
+                pass
+        assert refused.value.response.status_code == 503
+        assert proxied.proxy.counts["tunneled"] == 5
+
+
+async def test_clients_that_leave(world: World) -> None:
+    """Their requests to the API server end, too."""
+    async with world.proxy(resources=()) as proxied:
+        await proxied.create(configmap("one"))
+        async with proxied.watching(MAPS, resourceVersion="0") as watch:
+            assert await watch.next() == [("ADDED", "one")]
+        pool = proxied.proxy._upstream._clients._connections
+        assert pool is not None
+        async with asyncio.timeout(60):
+            while any(not one.is_idle() and not one.is_closed() for one in pool.pool.connections):
+                await asyncio.sleep(0.01)
+
+
+async def test_large_bodies(world: World) -> None:
+    """They go on as they come, whole."""
+    async with world.proxy() as proxied:
+        large = "x" * 900_000
+        await proxied.create(configmap("large", key=large))
+        assert (await proxied.client.get(f"{DEFAULT}/large")).json()["data"]["key"] == large
+
+        async def chunks():
+            body = json.dumps(configmap("chunked", key="y" * 100_000)).encode()
+            for start in range(0, len(body), 1000):
+                yield body[start : start + 1000]
+
+        answer = await proxied.client.post(DEFAULT, content=chunks(), headers={"Content-Type": "application/json"})
+        assert answer.status_code == 201, answer.text
+        answer = await proxied.client.get(f"{CLUSTER}/api/v1/nonsense")
+        assert answer.status_code == 404
+
+
+async def _all_messages(socket) -> None:
+    while True:
+        await socket.recv()
