@@ -207,6 +207,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "registry/store": [Row("visible", "authz/grants/test_wildcard_reads", "reads of some clusters, in pages and whole")],
     "registry/catalog": [
+        Row("attachments", "library/test_subresources", "subresources are seen in discovery and in answers"),
         Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters"),
         Row("servedevents", "controlplane/test_catalog", "events of a source, seen by watches"),
     ],
@@ -232,8 +233,12 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("embedded listtypes nodes places predicate report strictness values", "schema/test_schema_tables", "steps of one verdict"),
         Row("widths", "schema/test_hostile", "bounds of hostile schemas"),
     ],
-    "server": [Row("compression", "server/test_exchange", "compresses the responses of exchanges")],
+    "server": [
+        Row("connection", "library/test_subresources", "a connection needs a whole server"),
+        Row("compression", "server/test_exchange", "compresses the responses of exchanges"),
+    ],
     "server/handlers": [
+        Row("stream", "library/test_subresources", "streams are seen in answers"),
         Row(
             "answer apihandler backend collection create documents get itemencoder manager tablecolumns tap target watchencoder",
             "server/handlers",

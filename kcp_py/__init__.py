@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerSource, Later
     from kcp_py.controllers.runtime.queue import Key
     from kcp_py.controlplane import ControlPlane
+    from kcp_py.library.channels import Channels
     from kcp_py.library.reconciling.controllers import Controllers
     from kcp_py.library.reconciling.events import Recorder
     from kcp_py.library.reconciling.ownership import owned_by
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kcp_py.request.sight import EVERY_CLUSTER
     from kcp_py.request.user import UserInfo
     from kcp_py.server.chain import Filter
+    from kcp_py.server.connection import Connection
     from kcp_py.server.exchange import Exchange, Handler
     from kcp_py.server.filters.concurrency import Fairness, InFlight
     from kcp_py.serving.embedding import serve
@@ -64,11 +66,13 @@ __all__ = [
     "Authorizer",
     "BlockingClient",
     "CachingProxy",
+    "Channels",
     "Client",
     "ClusterClient",
     "ClusterReader",
     "Compare",
     "ComputedResource",
+    "Connection",
     "ControlPlane",
     "Controller",
     "ControllerContext",
@@ -143,11 +147,13 @@ _HOMES = {
     "Authorizer": "kcp_py.authz.authorizer",
     "BlockingClient": "kcp_py.client.blocking",
     "CachingProxy": "kcp_py.proxy.application",
+    "Channels": "kcp_py.library.channels",
     "Client": "kcp_py.client.contract",
     "ClusterClient": "kcp_py.client.clusterclient",
     "ClusterReader": "kcp_py.client.clusterclient",
     "Compare": "kcp_py.storage.contract",
     "ComputedResource": "kcp_py.registry.computed",
+    "Connection": "kcp_py.server.connection",
     "ControlPlane": "kcp_py.controlplane",
     "Controller": "kcp_py.controllers.runtime.controller",
     "ControllerContext": "kcp_py.controllers.runtime.controller",

@@ -26,6 +26,7 @@ from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.serviceranges import kubernetes_ip
 from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
+from kcp_py.registry.catalog.attachments import Attachment, Attachments
 from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.servedevents import ServedEvents
@@ -74,6 +75,7 @@ def build_catalog(
     rests: Mapping[GroupResource, RestStorage],
     webhooks: Webhooks,
     root_ca: str = "",
+    subresources: Sequence[Attachment] = (),
 ) -> Catalog:
     """Put the catalog together.
 
@@ -88,11 +90,13 @@ def build_catalog(
         rests: what serves the built-in kinds that no store holds.
         webhooks: calls conversion webhooks.
         root_ca: certificates (PEM) that clients verify the server by; without any namespaces have no `kube-root-ca.crt`.
+        subresources: those that a library user adds to resources.
 
     Raises:
-        ValueError: a resource of `apis` has the name or the kind of another one that every cluster serves, or needs a battery that is
-            not selected.
+        ValueError: two of `subresources`, or one of them and one of its resource, have the same name; a resource of `apis` has the name
+            or the kind of another one that every cluster serves, or needs a battery that is not selected.
     """
+    attachments = Attachments(subresources)
     root = options.etcd_prefix
     crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
     defaults = {
@@ -128,7 +132,9 @@ def build_catalog(
     versions = ServedVersions(options.runtime_config, single_cluster=options.single_cluster)
     shown = (one if options.namespace_objects else replace(one, namespace_object=None) for one in everywhere if versions.serves(one))
     root_ca = root_ca if options.namespace_objects else ""
-    builtins = tuple(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca) for one in shown)
+    builtins = tuple(
+        attachments.everywhere(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca)) for one in shown
+    )
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
     sources: list[ResourceSource] = [
@@ -137,7 +143,9 @@ def build_catalog(
     ]
     for source in sources:
         source.connect(context)
-    tables = ResourceTables(access, fanout, (StaticSource(builtins), *sources, *([crds] if "crds" in batteries else [])))
+    tables = ResourceTables(
+        access, fanout, (StaticSource(builtins), *sources, *([crds] if "crds" in batteries else [])), attachments=attachments
+    )
     usages.connect(access.storage, tables)
     requested.connect(tables)
     for source in sources:

@@ -252,7 +252,15 @@ class ControlPlane(Extensions):
         supervisor.start("changes of permissions", identity.running.follow)
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
         catalog = build_catalog(
-            access, fanout, options, apis=self._apis, batteries=batteries, rests=identity.rests, webhooks=webhooks, root_ca=root_ca
+            access,
+            fanout,
+            options,
+            apis=self._apis,
+            batteries=batteries,
+            rests=identity.rests,
+            webhooks=webhooks,
+            root_ca=root_ca,
+            subresources=self._subresources,
         )
         tables = catalog.tables
         cluster_services = ClusterServices(access, tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from kcp_py.authn.authenticator import Authenticator
@@ -10,19 +10,24 @@ from kcp_py.authz.authorizer import Authorizer
 from kcp_py.controllers import ControllerFactory
 from kcp_py.controlplane.catalog import Api
 from kcp_py.registry.admission import AdmissionPlugin
+from kcp_py.registry.catalog.attachments import Attachment
 from kcp_py.server.chain import Filter
 
 if TYPE_CHECKING:
+    from kcp_py.apimachinery.kinds import GroupVersionKind
+    from kcp_py.client import LocalClient
     from kcp_py.library.hooks import MutatingFunction, ValidatingFunction
     from kcp_py.library.identity import Authenticating, Authorizing
     from kcp_py.library.reconciling.controllers import Controllers
     from kcp_py.library.reconciling.function import Kind, ReconcileOptions
+    from kcp_py.library.subresources import Serving
 
     M = TypeVar("M", bound=MutatingFunction)
     V = TypeVar("V", bound=ValidatingFunction)
     A = TypeVar("A", bound=Authenticating)
     Z = TypeVar("Z", bound=Authorizing)
     F = TypeVar("F", bound=Callable[..., Any])
+    S = TypeVar("S", bound=Serving)
 
 
 class Extensions:
@@ -31,6 +36,8 @@ class Extensions:
     Each decorator makes an object of a class that the constructor of `ControlPlane` takes, too, and appends it here. The decorators are
     methods of a few lines; the classes are those of the package `library`, which is imported when they are used.
     """
+
+    client: LocalClient
 
     def __init__(
         self,
@@ -49,6 +56,7 @@ class Extensions:
         self._filters = list(filters)
         self._controllers = list(controllers)
         self._reconcilers: Controllers | None = None
+        self._subresources: list[Attachment] = []
         self._entered = False
 
     @property
@@ -87,7 +95,15 @@ class Extensions:
     @property
     def _has_extensions(self) -> bool:
         """Whether functions of the program run on the event loop of the server."""
-        return bool(self._apis or self._authenticators or self._authorizers or self._admission or self._filters or self._controllers)
+        return bool(
+            self._apis
+            or self._subresources
+            or self._authenticators
+            or self._authorizers
+            or self._admission
+            or self._filters
+            or self._controllers
+        )
 
     def _check_open(self) -> None:
         """Each decorator calls it first.
@@ -234,5 +250,49 @@ class Extensions:
             functions.reconcile(kind, **options)(function)
             self._controllers.append(functions[-1])
             return function
+
+        return add
+
+    def subresource(
+        self,
+        resource: str,
+        name: str,
+        *,
+        verb: str = "create",
+        kind: GroupVersionKind | None = None,
+        schema: Mapping[str, Any] | None = None,
+        clusters: Collection[str] | None = None,
+        override: bool = False,
+    ) -> Callable[[S], S]:
+        """Have a function, or a `RestStorage`, serve a subresource of any resource: a built-in one, an own one, or that of a CRD.
+
+        A function serves one verb and is called behind authentication and authorization (`foos/base64`), with the object:
+        `get(request, obj)`, `create(request, obj, body)`, `update(request, obj, body)`. It returns the answer. With `get` and `update`,
+        which are added one after the other, the subresource can be patched, too. With the verb `connect` it takes a `Connection`, and
+        answers with a stream or with anything else.
+
+        Args:
+            resource: such as `pods`, `deployments.apps`, `foos.example.com`.
+            name: the last segment of the URL.
+            verb: `get`, `create`, `update` or `connect`; the verbs of a `RestStorage` are its methods.
+            kind: of bodies and answers; by default that of the resource. Of `connect`: the kind of options that admission sees; without
+                one, admission is not asked.
+            schema: OpenAPI v3 of the kind, by which bodies are checked, pruned and filled with defaults.
+            clusters: logical clusters in which the resource of a CRD has it; None for all.
+            override: whether it takes the place of a subresource of the same name. Without it, one of a resource that every cluster serves
+                is an error when the control plane is entered, and one that a CRD defines keeps its place.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            ValueError: an argument has no meaning, or the subresource has the verb already.
+        """
+        self._check_open()
+        from kcp_py.library.subresources import Place, attach  # noqa: PLC0415
+
+        place = Place(resource, name, verb=verb, kind=kind, schema=schema, clusters=clusters, override=override)
+
+        def add(serving: S) -> S:
+            attach(self._subresources, serving, place, lambda: self.client)
+            return serving
 
         return add

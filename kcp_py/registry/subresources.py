@@ -58,6 +58,8 @@ class Subresource(NamedTuple):
     """What answers, where requests ask for connections; they have no bodies of a kind then."""
     continues: bool = False
     """Whether paths go on behind its name, as those of proxies do."""
+    streams: bool = False
+    """Whether `rest` answers each request over a `server.connection.Connection`."""
 
 
 _CHANGED: Final = ("get", "patch", "update")

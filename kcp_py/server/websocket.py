@@ -1,7 +1,7 @@
 """`WebSocket`: a request over ASGI's `websocket` in the form of other requests, and the messages that are sent when it is granted.
 
-Only watches go on over WebSocket (k8s.io/apiserver `endpoints/handlers/watch.go`, `HandleWS`). Until then the request is like any other,
-and so is every answer but the granted one.
+Watches (k8s.io/apiserver `endpoints/handlers/watch.go`, `HandleWS`) and streaming subresources go on over WebSocket. Until then the request
+is like any other, and so is every answer but the granted one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from kcp_py.golang.urls import UrlError, check_request_uri
 
 _REFUSAL: Final = "websocket.http.response"
 _NORMAL: Final = 1000
+_TWO_WAY: Final = "kcp_py.two_way"
+"""By it the server of this package learns that messages of the client are read. Other ASGI servers always pass them on."""
 
 
 class WebSocket:
-    """One connection. What its client sends is read and thrown away, as upstream does."""
+    """One connection. What the client of a watch sends is read and thrown away, as upstream does."""
 
     __slots__ = ("_offered", "_prefix", "_read", "_receive", "_refusable", "_send", "_text", "subprotocols")
 
@@ -103,9 +105,29 @@ class WebSocket:
         else:
             await self._pass({"type": "websocket.send", "bytes": frame[self._prefix :]})
 
-    async def close(self) -> None:
-        """End cleanly."""
-        await self._pass({"type": "websocket.close", "code": _NORMAL})
+    async def open(self, protocol: str, *, text: bool) -> None:
+        """Go on over WebSocket in both directions.
+
+        Args:
+            protocol: the subprotocol; empty for none.
+            text: whether `message` sends text.
+        """
+        self._text = text
+        await self._pass({"type": "websocket.accept", "subprotocol": protocol or None, "headers": [], _TWO_WAY: True})
+
+    async def read(self) -> bytes | None:
+        """The next message of the client; None when it has left."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return None
+            if message["type"] == "websocket.receive":
+                data: bytes | None = message.get("bytes")
+                return data if data is not None else message.get("text", "").encode()
+
+    async def close(self, code: int = _NORMAL) -> None:
+        """End the connection."""
+        await self._pass({"type": "websocket.close", "code": code})
 
     async def _pass(self, message: Message) -> None:
         try:

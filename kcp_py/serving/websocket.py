@@ -1,7 +1,8 @@
-"""`WatchSocket`: WebSocket (RFC 6455) on connections on which only the server has something to say.
+"""`WatchSocket`: WebSocket (RFC 6455) on connections on which, as a rule, only the server has something to say.
 
-The rules are those of `websockets.server.ServerProtocol`, which does no I/O. What clients send is checked for its form and its size and
-thrown away. A client that sends and does not read is cut off before the answers to its pings fill the memory.
+The rules are those of `websockets.server.ServerProtocol`, which does no I/O. What clients send is checked for its form and its size. It is
+thrown away, unless the application asks for it when it accepts (`TWO_WAY`); it is not read faster than it is taken. A client that sends and
+does not read is cut off before the answers to its pings fill the memory.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Of what clients send; beyond that the connection is closed with 1009."""
 CLOSE_SECONDS: Final = 10.0
 """How long a client may take to answer the end of a stream."""
+
+TWO_WAY: Final = "kcp_py.two_way"
+"""The key of `websocket.accept` with which an application asks for what the client sends."""
+_MAX_WAITING_MESSAGES: Final = 16
+"""Messages of the client that wait for the application. With more, the connection is not read."""
 
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 """More waits to be sent only where the client keeps asking for it: a stream stops far below, behind one event of at most 3 MiB."""
@@ -76,6 +82,9 @@ class WatchSocket(asyncio.Protocol):
         self._ended = False
         self._lost = False
         self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._two_way = False
+        self._fragments: list[bytes] = []
+        self._paused = False
         self._writable = LazyEvent()
         self._writable.set()
         self._timer: TimerHandle | None = None
@@ -102,6 +111,8 @@ class WatchSocket(asyncio.Protocol):
                 self._begin(event)
             elif isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
                 self._closed_by_client()
+            elif isinstance(event, Frame) and self._two_way and event.opcode in _DATA:
+                self._take(event)
         if protocol.parser_exc is not None:
             # The client does not speak the protocol, or sends too much: the reason is part of the last frame.
             self._end(protocol.close_sent.code if protocol.close_sent is not None else CloseCode.ABNORMAL_CLOSURE)
@@ -110,6 +121,17 @@ class WatchSocket(asyncio.Protocol):
             self._flush()
         if self.transport.get_write_buffer_size() > _MAX_UNSENT_BYTES:
             self.transport.abort()
+
+    def _take(self, frame: Frame) -> None:
+        """Keep a part of a message of the client; the last one makes it whole."""
+        self._fragments.append(bytes(frame.data))
+        if not frame.fin:
+            return
+        self._messages.put_nowait({"type": "websocket.receive", "bytes": b"".join(self._fragments)})
+        self._fragments.clear()
+        if self._messages.qsize() > _MAX_WAITING_MESSAGES and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -228,8 +250,13 @@ class WatchSocket(asyncio.Protocol):
     # ASGI
 
     async def receive(self) -> dict[str, Any]:
-        """`websocket.connect`, then `websocket.disconnect`."""
-        return await self._messages.get()
+        """`websocket.connect`, then messages of the client where they are asked for, then `websocket.disconnect`."""
+        message = await self._messages.get()
+        if self._paused and self._messages.qsize() <= _MAX_WAITING_MESSAGES:
+            self._paused = False
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+        return message
 
     async def send(self, message: Any) -> None:
         """Write a message. Returns once the connection takes more.
@@ -261,6 +288,7 @@ class WatchSocket(asyncio.Protocol):
             if message.get("subprotocol"):
                 response.headers["Sec-WebSocket-Protocol"] = message["subprotocol"]
             self._accepted = True
+            self._two_way = bool(message.get(TWO_WAY))
             self._protocol.send_response(response)
             self._flush()
         elif kind == "websocket.close":
@@ -309,6 +337,7 @@ class WatchSocket(asyncio.Protocol):
 
 
 _STATUSES: Final = frozenset(HTTPStatus)
+_DATA: Final = frozenset((Opcode.TEXT, Opcode.BINARY, Opcode.CONT))
 
 
 def _text(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[str, str]]:

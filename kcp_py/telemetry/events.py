@@ -315,6 +315,16 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "error synced",
             "The system refused a write (or, not `synced`, could not bring it to the disk). No write is taken until the disk takes it.",
         ),
+        "stream_failed": _event(
+            "error",
+            "audit_id cluster subresource",
+            "The code that serves a streaming subresource failed. The client gets 500, or the end of the stream if it has begun.",
+        ),
+        "subresource_not_attached": _event(
+            "warning",
+            "subresource reason",
+            "A subresource of the program is not served in a cluster, because its CRD defines one of the same name. Logged once.",
+        ),
         "task_failed": _event(
             "error", "task error restart_seconds", "A background task failed. It starts again after the seconds that are named."
         ),

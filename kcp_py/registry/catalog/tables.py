@@ -13,6 +13,7 @@ from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.logicalcluster import ROOT, Name
+from kcp_py.registry.catalog.attachments import Attachments
 from kcp_py.registry.catalog.source import ResourceSource
 from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.clustercache import ClusterCache
@@ -24,7 +25,15 @@ from kcp_py.watchcache import Fanout, ObjectEvent
 class ResourceTables(ClusterCache[ResourceTable]):
     """The tables of all clusters, worked out on demand; a bounded number is kept."""
 
-    def __init__(self, access: Access, fanout: Fanout, sources: Iterable[ResourceSource], *, capacity: int = 2_000) -> None:
+    def __init__(
+        self,
+        access: Access,
+        fanout: Fanout,
+        sources: Iterable[ResourceSource],
+        *,
+        capacity: int = 2_000,
+        attachments: Attachments | None = None,
+    ) -> None:
         """Follow everything that the sources depend on.
 
         Args:
@@ -32,8 +41,10 @@ class ResourceTables(ClusterCache[ResourceTable]):
             fanout: the changes of the store.
             sources: in the order of precedence, connected.
             capacity: how many tables are kept.
+            attachments: further subresources of what single clusters serve.
         """
         super().__init__(self._load, capacity=capacity)
+        self._attachments = attachments or Attachments()
         self._capacity = capacity
         self._access = access
         self._fanout = fanout
@@ -159,6 +170,8 @@ class ResourceTables(ClusterCache[ResourceTable]):
             # Changes of these clusters were not followed while they were read: read again.
             others = now
         served = self._sum(found)
+        if self._attachments:
+            served = {key: self._attachments.in_cluster(cluster, one) for key, one in served.items()}
         return ResourceTable(self.everywhere, served) if served else self.builtin_table
 
     def _sum(self, found: Sequence[Sequence[Served]]) -> dict[ResourceKey, Served]:

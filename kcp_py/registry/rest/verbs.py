@@ -48,6 +48,6 @@ class Verbs:
             subresource = target.resource.subresources.get(target.subresource)
             if subresource is None:
                 raise unknown_subresource(target.resource, target.name)
-            if verb not in subresource.verbs or subresource.connections is not None:
+            if verb not in subresource.verbs or subresource.connections is not None or subresource.streams:
                 raise errors.method_not_supported(target.resource.group_resource, verb)
         return self.of(target)

@@ -23,6 +23,7 @@ from kcp_py.server.handlers.documents import Documents
 from kcp_py.server.handlers.get import get
 from kcp_py.server.handlers.list import list_objects
 from kcp_py.server.handlers.patch import patch
+from kcp_py.server.handlers.stream import stream
 from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.handlers.target import method_not_allowed, resolve, resolve_cached
 from kcp_py.server.handlers.update import update
@@ -77,6 +78,9 @@ class APIHandler:
                 try:
                     if target.subresource and target.resource.subresources[target.subresource].connections is not None:
                         await connect(self._backend, exchange, target)
+                        return
+                    if target.subresource and target.resource.subresources[target.subresource].streams:
+                        await stream(self._backend, exchange, target)
                         return
                     await handler(self._backend, exchange, target)
                 except StaleStateError:
