@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -106,3 +107,7 @@ def _run_next() -> None:
 @cache
 def _thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="offload")
+
+
+# The copy of a process has none of its threads.
+os.register_at_fork(after_in_child=_thread.cache_clear)

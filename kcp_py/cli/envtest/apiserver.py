@@ -7,6 +7,8 @@ import contextlib
 import dataclasses
 import datetime as dt
 import gc
+import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,19 +35,22 @@ from kcp_py.telemetry.logs import configure_logging  # noqa: E402
 DEFAULT_CERT_DIR: Final = Path("/var/run/kubernetes")
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str], listener: socket.socket | None = None) -> int:
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], listener: socket.socket | None = None, *, control: int | None = None
+) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code.
 
     Args:
         arguments: the command line of kube-apiserver, without the name of the program.
         environment: of the process.
         listener: listens on the address of the command line already; without one it is bound here.
+        control: the descriptor of a socket; the server stops when something comes, or when its other end is closed.
     """
     line = read(arguments)
     try:
         options = options_of(line, environment, certificate=_certificate(line))
         _warn(line)
-        return _serve(options, listener)
+        return _serve(options, listener, control)
     except (FlagError, CertificateError, ListenError, OSError, ValueError) as error:
         sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
         return 1
@@ -69,7 +74,7 @@ def _certificate(line: CommandLine) -> tuple[Path, Path]:
     return certificate, key
 
 
-def _serve(options: TestServerOptions, listener: socket.socket | None) -> int:
+def _serve(options: TestServerOptions, listener: socket.socket | None, control: int | None) -> int:
     raise_descriptor_limit()
     configure_logging(options.log_level, options.log_format)
     forward_standard_logging()
@@ -78,19 +83,26 @@ def _serve(options: TestServerOptions, listener: socket.socket | None) -> int:
         options = dataclasses.replace(options, secure_port=bound.getsockname()[1])
         tls = ReloadingContext(options)
         with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(_run(options, bound, tls))
+            runner.run(_run(options, bound, tls, control=control))
     return 0
 
 
-async def _run(options: TestServerOptions, listener: socket.socket, tls: ReloadingContext) -> None:
+async def _run(options: TestServerOptions, listener: socket.socket, tls: ReloadingContext, *, control: int | None) -> None:
     from kcp_py.controlplane import ControlPlane
 
     async with ControlPlane(options) as control_plane:
         gc.enable()
         tune_runtime()
         orphan = Orphan(control_plane.app)
+        if control is not None:
+            asyncio.get_running_loop().add_reader(control, _stop, control)
         watching = asyncio.create_task(orphan.end_when_unused())
         try:
             await serve(orphan, listener, options, tls=tls.context, on_shutdown=control_plane.begin_shutdown, on_ready=lambda: None)
         finally:
             watching.cancel()
+
+
+def _stop(control: int) -> None:
+    asyncio.get_running_loop().remove_reader(control)
+    os.kill(os.getpid(), signal.SIGTERM)

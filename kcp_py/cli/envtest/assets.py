@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,8 @@ from kcp_py.cli.exits import CommandError
 
 SHEBANG_BYTES: Final = 120
 """Longest path of an interpreter that every system takes in the first line of a program."""
+_SOCKET_BYTES: Final = 100
+"""Longest path of a socket that every system takes."""
 _PROGRAMS: Final = Path(__file__).with_name("programs")
 _FLAGS: Final = "-IS"
 """Neither the environment nor `site` has a say: a test environment must start in milliseconds, and in the same way everywhere."""
@@ -40,9 +44,14 @@ Examples:
     "The variable KCP_PY_ENVTEST_CONTROLLERS takes precedence when tests run.",
 )
 @click.option(
+    "--shared",
+    is_flag=True,
+    help="Fork the server of each environment from a warm process, which the first one starts and which ends when it is unused.",
+)
+@click.option(
     "--kubectl", "kubectl", default=None, type=click.Path(dir_okay=False, exists=True, path_type=Path), help="The kubectl to use."
 )
-def envtest_assets(directory: Path, controllers: str, kubectl: Path | None) -> int:
+def envtest_assets(directory: Path, controllers: str, kubectl: Path | None, *, shared: bool) -> int:
     """Write kube-apiserver, etcd and kubectl into DIRECTORY, for KUBEBUILDER_ASSETS.
 
     The programs use this installation of kcp-py: write them again after it has moved. Each environment is a server in memory, which ends
@@ -57,7 +66,7 @@ def envtest_assets(directory: Path, controllers: str, kubectl: Path | None) -> i
     target = directory.absolute()
     try:
         target.mkdir(parents=True, exist_ok=True)
-        write_programs(target, controllers=controllers)
+        write_programs(target, controllers=controllers, shared=shared)
         found = link_kubectl(target, kubectl)
     except OSError as error:
         raise CommandError(f"{error.filename2 or error.filename or target}: {error.strerror or error}") from None
@@ -68,12 +77,13 @@ def envtest_assets(directory: Path, controllers: str, kubectl: Path | None) -> i
     return 0
 
 
-def write_programs(directory: Path, *, controllers: str = "") -> None:
+def write_programs(directory: Path, *, controllers: str = "", shared: bool = False) -> None:
     """Write `kube-apiserver` and `etcd`.
 
     Args:
         directory: exists.
         controllers: that run in every environment.
+        shared: whether a warm process forks the servers.
 
     Raises:
         OSError: a file cannot be written.
@@ -82,11 +92,22 @@ def write_programs(directory: Path, *, controllers: str = "") -> None:
         "IMPORT_PATHS: list[str] = []": f"IMPORT_PATHS: list[str] = {_import_paths()!r}",
         'CONTROLLERS = ""': f"CONTROLLERS = {controllers!r}",
     }
+    values['SHARED = ""'] = f"SHARED = {_socket_of(directory) if shared else ''!r}"
     server = (_PROGRAMS / "kube_apiserver.py").read_text()
     for name, value in values.items():
         server = server.replace(name, value, 1)
     write_program(directory / "kube-apiserver", server)
     write_program(directory / "etcd", (_PROGRAMS / "etcd.py").read_text())
+
+
+def _socket_of(directory: Path) -> str:
+    """The path of the socket of the warm process, which is that of these programs alone."""
+    path = str(directory / ".warm" / "socket")
+    if len(path.encode()) <= _SOCKET_BYTES:
+        return path
+    # A socket has a short path; the directory is made for this user alone.
+    name = hashlib.sha256(path.encode()).hexdigest()[:16]
+    return str(Path(tempfile.gettempdir()) / f"kcp-py-envtest-{os.getuid()}-{name}" / "socket")
 
 
 def link_kubectl(directory: Path, named: Path | None = None) -> Path | None:

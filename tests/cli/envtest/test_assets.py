@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -275,3 +276,53 @@ def test_kubectl_is_a_real_one_or_says_that_there_is_none(tmp_path: Path, monkey
     assert completed.stdout == "real version\n"
     assert link_kubectl(assets, other / "kubectl") == other / "kubectl"
     assert (assets / "kubectl").resolve() == (other / "kubectl").resolve()
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Path]:
+    """Programs with a warm process, which ends with the test."""
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    write_programs(directory, shared=True)
+    yield directory
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{directory}/.warm".encode() in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def test_environments_of_a_warm_process_share_nothing(shared: Path, tmp_path: Path) -> None:
+    """Several at once, with flags of their own; each ends with its program, by SIGTERM with code 0, and by SIGKILL."""
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            servers.append(Server(shared / "kube-apiserver", tmp_path / name, "--frobnicate=1"))
+            stack.callback(servers[-1].process.communicate)
+            stack.callback(servers[-1].process.kill)
+        for server in servers:
+            server.wait()
+        one, two = servers
+        assert one.call("POST", "/api/v1/namespaces", {"metadata": {"name": "mine"}})[0] == 201
+        assert two.call("GET", "/api/v1/namespaces/mine")[0] == 404
+        code, errors = one.stop()
+        assert (code, errors) == (0, "Warning: unknown flag --frobnicate\n")
+        two.process.kill()
+        two.process.wait()
+        deadline = time.monotonic() + SECONDS
+        for server in servers:
+            while is_listening(server.port):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+
+def test_flags_are_refused_through_a_warm_process(shared: Path, tmp_path: Path) -> None:
+    """With the line and the code of a server that starts by itself."""
+    command = [str(shared / "kube-apiserver"), f"--cert-dir={tmp_path}", "--secure-port=http"]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (completed.returncode, completed.stderr[:22]) == (1, "Error: --secure-port: ")
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 IMPORT_PATHS: list[str] = []
 CONTROLLERS = ""
+SHARED = ""
 
 
 def bound(arguments: list[str]) -> Any:
@@ -49,6 +50,14 @@ def main(arguments: list[str]) -> int:
     environment = dict(os.environ)
     environment.setdefault("KCP_PY_ENVTEST_CONTROLLERS", CONTROLLERS)
     listener = bound(arguments)
+    if SHARED and environment.get("KCP_PY_ENVTEST_SHARED", "") != "0":
+        sys.path += IMPORT_PATHS
+        from kcp_py.cli.envtest import warmclient
+
+        code = warmclient.run(SHARED, arguments, environment, listener, IMPORT_PATHS)
+        if code is not None:
+            return code
+        del sys.path[-len(IMPORT_PATHS) :]
     # The start makes many objects that live as long as the process: the collector would only look at them.
     import gc
 
