@@ -25,10 +25,10 @@ def running(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Pope
 
 
 @contextmanager
-def serving(program: Path, directory: Path, *, scheme: str = "http") -> Iterator[str]:
+def serving(program: Path, directory: Path, *, scheme: str = "http", ready: str = "/readyz") -> Iterator[str]:
     """The URL of a server that a program runs, whose argument is the port. The block begins when the server is ready."""
     url = f"{scheme}://127.0.0.1:{reserve_port()}"
     with running([sys.executable, str(program), url.rpartition(":")[2]], cwd=directory):
         with httpx.Client(transport=httpx.HTTPTransport(retries=200, verify=False), timeout=60) as client:
-            assert client.get(f"{url}/readyz").text == "ok"
+            assert client.get(f"{url}{ready}").text == "ok"
         yield url

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from e2e.programs import running, serving
@@ -87,3 +88,29 @@ def test_a_program_behind_a_command(kubectl: Kubectl, tmp_path: Path, command: l
         assert kubectl(url, *access, "get", "ship", "argo", "-o", "jsonpath={.spec.home}").stdout == home
         process.terminate()
         assert process.wait(60) == 0
+
+
+def test_an_api_inside_an_application(kubectl: Kubectl, tmp_path: Path) -> None:
+    """kubectl works below a path, watches and documents of custom resources included; routes and middleware have their effect."""
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "description": "A boat."}}}
+    names = {"plural": "boats", "singular": "boat", "kind": "Boat"}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    with serving(SAMPLES / "mounted.py", tmp_path, ready="/k8s/readyz") as server:
+        url = f"{server}/k8s/clusters/team-a"
+        assert kubectl(url, "create", "configmap", "one").returncode == 0
+        assert kubectl(url, "get", "configmaps", "-o", "name").stdout == "configmap/one\n"
+        assert kubectl(url, "wait", "configmap/one", "--for=create", "--timeout=30s").returncode == 0
+        assert kubectl(url, "create", "-f", "-", document=crd).returncode == 0
+        assert kubectl(url, "wait", "crd/boats.example.com", "--for=condition=Established", "--timeout=30s").returncode == 0
+        assert "A boat." in kubectl(url, "explain", "boats").stdout
+        boat = {"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "small"}}
+        assert kubectl(url, "apply", "-f", "-", document=boat).stdout == "boat.example.com/small created\n"
+        answer = httpx.get(f"{url}/summary")
+        assert answer.json() == {"cluster": "team-a", "user": "me", "configMaps": 1}
+        assert "fleet" in answer.headers["server"]
+        assert httpx.get(server).json() == {"api": "/k8s"}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
@@ -234,7 +234,7 @@ class ControlPlane(Extensions):
             fanout,
             options,
             authenticators=self._authenticators,
-            authorizers=self._authorizers,
+            authorizers=self._all_authorizers(),
             tokens=token_files.tokens,
             service_accounts=service_accounts,
             issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges),
@@ -411,8 +411,43 @@ class ControlPlane(Extensions):
         address = options.external_url(options.secure_port).partition("://")[2]
         documents = Documents(self.backend, server_address=address)
         openid = () if service_accounts is None else (OpenIDPages(self.backend, service_accounts.documents),)
-        pages = create_fixed_pages(checks=checks, registry=self._registry, paths=documents.paths, pages=openid)
-        return create_asgi_app(settings, resources=APIHandler(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages)
+        pages = create_fixed_pages(
+            checks=checks, registry=self._registry, paths=documents.paths, pages=openid, routes=self._routes, mounts=self._mounts
+        )
+        application = create_asgi_app(
+            settings, resources=APIHandler(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages
+        )
+        if not self._middleware:
+            return application
+        from kcp_py.library.middleware import wrap  # noqa: PLC0415 - most programs have none
+
+        return wrap(application, self._middleware)
+
+    def _all_authorizers(self) -> Sequence[Authorizer]:
+        """Those of the program, behind the one for its paths."""
+        if not self._routes and not self._mounts:
+            return self._authorizers
+        from kcp_py.library.routes import OwnPaths  # noqa: PLC0415 - most programs have none
+
+        return [OwnPaths(self._routes, self._mounts), *self._authorizers]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """The control plane as an ASGI application, which enters it at the start of the lifespan and leaves it at the end.
+
+        Within the context, it is `app`. A program that mounts it in another application enters the context itself: applications that
+        are mounted have no lifespan.
+
+        Raises:
+            RuntimeError: a request comes before the context is entered.
+        """
+        if scope["type"] == "lifespan" and not self._entered:
+            from kcp_py.library.lifespan import run_lifespan  # noqa: PLC0415
+
+            await run_lifespan(self, receive, send)
+        elif hasattr(self, "app"):
+            await self.app(scope, receive, send)
+        else:
+            raise RuntimeError("the control plane has not been entered: use `async with control_plane`, in the lifespan of an application")
 
     async def _check_feed(self) -> None:
         if not self._feed_running:

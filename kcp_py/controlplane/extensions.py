@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from kcp_py.authn.authenticator import Authenticator
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from kcp_py.client import LocalClient
     from kcp_py.library.hooks import MutatingFunction, ValidatingFunction
     from kcp_py.library.identity import Authenticating, Authorizing
+    from kcp_py.library.middleware import Middleware
     from kcp_py.library.reconciling.controllers import Controllers
     from kcp_py.library.reconciling.function import Kind, ReconcileOptions
+    from kcp_py.library.routes import Access, Mount, Route
     from kcp_py.library.subresources import Serving
+    from kcp_py.server.chain import ASGIApp
 
     M = TypeVar("M", bound=MutatingFunction)
     V = TypeVar("V", bound=ValidatingFunction)
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     Z = TypeVar("Z", bound=Authorizing)
     F = TypeVar("F", bound=Callable[..., Any])
     S = TypeVar("S", bound=Serving)
+    R = TypeVar("R", bound=Callable[..., Any])
 
 
 class Extensions:
@@ -55,6 +60,9 @@ class Extensions:
         self._admission = list(admission)
         self._filters = list(filters)
         self._controllers = list(controllers)
+        self._routes: list[Route] = []
+        self._mounts: list[Mount] = []
+        self._middleware: list[Middleware] = []
         self._reconcilers: Controllers | None = None
         self._subresources: list[Attachment] = []
         self._entered = False
@@ -95,15 +103,8 @@ class Extensions:
     @property
     def _has_extensions(self) -> bool:
         """Whether functions of the program run on the event loop of the server."""
-        return bool(
-            self._apis
-            or self._subresources
-            or self._authenticators
-            or self._authorizers
-            or self._admission
-            or self._filters
-            or self._controllers
-        )
+        of_api = self._apis or self._authenticators or self._authorizers or self._admission or self._filters or self._controllers
+        return bool(of_api or self._subresources or self._routes or self._mounts or self._middleware)
 
     def _check_open(self) -> None:
         """Each decorator calls it first.
@@ -296,3 +297,76 @@ class Extensions:
             return serving
 
         return add
+
+    def route(self, path: str, *, methods: Sequence[str], access: Access = "permitted", **settings: Any) -> Callable[[R], R]:
+        """Have a function answer a path outside of the API, as a path operation of FastAPI.
+
+        Its parameters and its result are those of FastAPI. `request.state.exchange` of a `Request` is the `Exchange`, with the user and the
+        logical cluster. The path is there with and without a logical cluster in front of it.
+
+        Args:
+            path: such as `/fleet/{name}`.
+            methods: such as `GET`.
+            access: `permitted`: users with a permission for the path (`nonResourceURLs` of RBAC, or an authorizer); `authenticated`: every
+                user; `everyone`: anonymous callers, too, where the server accepts them.
+            settings: further arguments of FastAPI's `add_api_route`, such as `response_model`.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            ValueError: the path is not one, or hides paths of the server.
+        """
+        self._check_open()
+        from kcp_py.library.routes import Route, check_path  # noqa: PLC0415
+
+        check_path(path, access)
+
+        def add(function: R) -> R:
+            self._routes.append(Route(path, function, tuple(method.upper() for method in methods), settings, access))
+            return function
+
+        return add
+
+    def get(self, path: str, *, access: Access = "permitted", **settings: Any) -> Callable[[R], R]:
+        """`route` for GET."""
+        return self.route(path, methods=["GET"], access=access, **settings)
+
+    def post(self, path: str, *, access: Access = "permitted", **settings: Any) -> Callable[[R], R]:
+        """`route` for POST."""
+        return self.route(path, methods=["POST"], access=access, **settings)
+
+    def mount(self, path: str, application: ASGIApp, *, access: Access = "permitted") -> None:
+        """Have an ASGI application answer a path and all paths below it, over HTTP.
+
+        It is called behind authentication and authorization; `scope["state"]["exchange"]` is the `Exchange`. Its lifespan is not run.
+
+        Args:
+            path: such as `/fleet`; `scope["root_path"]` has it.
+            application: of any framework.
+            access: see `route`.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            ValueError: the path is not one, or hides paths of the server or of another application.
+        """
+        self._check_open()
+        from kcp_py.library.routes import Mount, check_path  # noqa: PLC0415
+
+        check_path(path, access)
+        if "{" in path:
+            raise ValueError(f'"{path}" has parameters, which paths of applications do not have')
+        if path in {mount.path for mount in self._mounts}:
+            raise ValueError(f'"{path}" has an application already')
+        self._mounts.append(Mount(path, application, access))
+
+    def add_middleware(self, middleware: Callable[..., ASGIApp], **settings: Any) -> None:
+        """Wrap the whole server in ASGI middleware. It sees requests before authentication; the last one that is added is the outermost.
+
+        Args:
+            middleware: a class or a function that takes the application and `settings`, and returns an application.
+            settings: for `middleware`.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+        """
+        self._check_open()
+        self._middleware.append(partial(middleware, **settings))

@@ -7,10 +7,10 @@ made when it is first needed: importing the framework takes longer than all the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.pages.health import HealthChecks
@@ -29,17 +29,53 @@ class Page(Protocol):
         ...
 
 
+class OwnRoute(Protocol):
+    """A function of a program that answers a path."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    @property
+    def methods(self) -> Sequence[str]: ...
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Of FastAPI's `add_api_route`."""
+        ...
+
+
+class OwnMount(Protocol):
+    """An ASGI application of a program that answers all paths below one."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def application(self) -> ASGIApp: ...
+
+
 class FixedPages:
     """An ASGI application for the innermost place of the chain; `scope["state"]["exchange"]` has the request's exchange."""
 
     def __init__(
-        self, checks: HealthChecks, registry: Registry, paths: Paths, *, pages: Sequence[Page], docs: bool, settings: dict[str, Any]
+        self,
+        checks: HealthChecks,
+        registry: Registry,
+        paths: Paths,
+        *,
+        pages: Sequence[Page],
+        docs: bool,
+        settings: dict[str, Any],
+        routes: Sequence[OwnRoute] = (),
+        mounts: Sequence[OwnMount] = (),
     ) -> None:
         self._checks = checks
         self._pages = pages
         self._registry = registry
         self._paths = paths
         self._docs = docs
+        self._routes = routes
+        # The most particular one answers.
+        self._mounts = sorted(mounts, key=lambda mount: -len(mount.path))
         self._settings = settings
         self._application: FastAPI | None = None
         self._building = asyncio.Lock()
@@ -65,7 +101,10 @@ class FixedPages:
     def _build(self) -> FastAPI:
         from kcp_py.server.pages.application import create_application  # noqa: PLC0415 - the framework is slow to import
 
-        return create_application(checks=self._checks, registry=self._registry, paths=self._paths, docs=self._docs, **self._settings)
+        made = create_application(checks=self._checks, registry=self._registry, paths=self._paths, docs=self._docs, **self._settings)
+        for route in self._routes:
+            made.add_api_route(route.path, route.function, methods=[*route.methods], **route.settings)
+        return made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,6 +119,10 @@ class FixedPages:
         for page in self._pages:
             if await page.respond(exchange):
                 return
+        for mount in self._mounts:
+            if scope["path"] == mount.path or scope["path"].startswith(f"{mount.path}/"):
+                await mount.application({**scope, "root_path": mount.path}, receive, send)
+                return
         if self._application is None:
             await self.warm()
         await self.application(scope, receive, send)
@@ -92,6 +135,8 @@ def create_fixed_pages(
     paths: Paths = no_paths,
     pages: Sequence[Page] = (),
     docs: bool = False,
+    routes: Sequence[OwnRoute] = (),
+    mounts: Sequence[OwnMount] = (),
     **settings: Any,
 ) -> FixedPages:
     """Make the pages.
@@ -102,9 +147,11 @@ def create_fixed_pages(
         paths: more entries for the index at `/`.
         pages: answer paths without the web framework, like the health checks.
         docs: whether FastAPI's own documentation of added routes is served, below `/docs`.
+        routes: functions of a program that answer paths.
+        mounts: applications of a program that answer all paths below one.
         settings: of `FastAPI`, such as `lifespan`.
     """
-    return FixedPages(checks, registry, paths, pages=pages, docs=docs, settings=settings)
+    return FixedPages(checks, registry, paths, pages=pages, docs=docs, settings=settings, routes=routes, mounts=mounts)
 
 
 async def _pass_lifespan(receive: Receive, send: Send) -> None:
