@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kcp_py.library.reconciling.events import Recorder
     from kcp_py.library.reconciling.ownership import owned_by
     from kcp_py.library.reconciling.running import run_controllers
+    from kcp_py.library.snapshots import SnapshotStorage
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
     from kcp_py.options import Options
     from kcp_py.proxy.application import CachingProxy, ProxySettings
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource, ServedChange, SourceContext
     from kcp_py.registry.computed import ComputedResource
     from kcp_py.registry.resource import Served, ServedResource
-    from kcp_py.registry.rest.storage import ObjectEvent, ReadRequest, RestStorage
+    from kcp_py.registry.rest.storage import ObjectEvent, ObjectsAt, ReadRequest, RestStorage, bookmark
     from kcp_py.registry.stored import StoredResource, StoredVersion
     from kcp_py.registry.strategy import Strategy
     from kcp_py.registry.writerequest import WriteRequest
@@ -100,6 +101,7 @@ __all__ = [
     "ObjectEvent",
     "ObjectFilter",
     "ObjectList",
+    "ObjectsAt",
     "Operation",
     "Options",
     "ProxySettings",
@@ -116,6 +118,7 @@ __all__ = [
     "ServedChange",
     "ServedResource",
     "Snapshot",
+    "SnapshotStorage",
     "Snapshots",
     "SourceContext",
     "StoredResource",
@@ -125,6 +128,7 @@ __all__ = [
     "WatchEvent",
     "WriteRequest",
     "__version__",
+    "bookmark",
     "builtin_definitions",
     "by_label",
     "by_owner",
@@ -182,6 +186,7 @@ _HOMES = {
     "ObjectEvent": "kcp_py.registry.rest.storage",
     "ObjectFilter": "kcp_py.client.tap",
     "ObjectList": "kcp_py.client.contract",
+    "ObjectsAt": "kcp_py.registry.rest.storage",
     "Operation": "kcp_py.registry.admission",
     "Options": "kcp_py.options",
     "ProxySettings": "kcp_py.proxy.application",
@@ -191,13 +196,14 @@ _HOMES = {
     "RequestContext": "kcp_py.request.context",
     "RequestInfo": "kcp_py.request.requestinfo",
     "ResourceSource": "kcp_py.registry.catalog.source",
-    "Restored": "kcp_py.tenancy.snapshots",
     "RestStorage": "kcp_py.registry.rest.storage",
+    "Restored": "kcp_py.tenancy.snapshots",
     "Selection": "kcp_py.client.reflecting",
     "Served": "kcp_py.registry.resource",
     "ServedChange": "kcp_py.registry.catalog.source",
     "ServedResource": "kcp_py.registry.resource",
     "Snapshot": "kcp_py.tenancy.snapshots",
+    "SnapshotStorage": "kcp_py.library.snapshots",
     "Snapshots": "kcp_py.tenancy.snapshots",
     "SourceContext": "kcp_py.registry.catalog.source",
     "StoredResource": "kcp_py.registry.stored",
@@ -207,15 +213,16 @@ _HOMES = {
     "WILDCARD": "kcp_py.logicalcluster",
     "WatchEvent": "kcp_py.client.contract",
     "WriteRequest": "kcp_py.registry.writerequest",
+    "bookmark": "kcp_py.registry.rest.storage",
     "by_label": "kcp_py.client.cache",
     "by_owner": "kcp_py.client.cache",
     "owned_by": "kcp_py.library.reconciling.ownership",
     "parse_name": "kcp_py.logicalcluster",
     "run_controllers": "kcp_py.library.reconciling.running",
     "serve": "kcp_py.serving.embedding",
-    "server_command": "kcp_py.cli.applications",
     "serve_aggregated": "kcp_py.aggregated.server",
     "serve_proxy": "kcp_py.proxy.serving",
+    "server_command": "kcp_py.cli.applications",
 }
 
 

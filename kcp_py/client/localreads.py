@@ -41,7 +41,7 @@ async def read_list(listing: Listing | ComputedList, *, metadata_only: bool) -> 
     """The objects of a list or of its next page."""
     if isinstance(listing, ComputedList):
         items = [partial_object_metadata(obj) for obj in listing.items] if metadata_only else listing.items
-        return ObjectList(items, str(listing.revision))
+        return ObjectList(items, str(listing.revision), listing.continue_token, listing.remaining or None)
     found: list[Object] = []
     async for portion in listing.portions(answered=not metadata_only):
         for one in portion:
@@ -71,7 +71,8 @@ async def read_watch(
     shown = watch.changes(seconds) if isinstance(watch, ComputedWatch) else _changes_of(watch, registry, seconds)
     try:
         async with aclosing(shown) as changes:
-            async for kind, obj in changes:
+            async for change in changes:
+                kind, obj = change[:2]
                 yield WatchEvent(kind, partial_object_metadata(obj) if metadata_only and kind != "BOOKMARK" else obj)
     except StorageError as error:
         raise translate(error) from error

@@ -79,6 +79,7 @@ class ComputedResource:
             document=self.schema,
             merge_types=MergeTypes({f"{self.group}/{self.version}" if self.group else self.version: schema.root}),
             rest=self.rest,
+            strategic_merge=self.schema,
         )
 
     def _subresource(self, name: str, rest: RestStorage) -> Subresource:

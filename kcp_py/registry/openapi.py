@@ -129,6 +129,8 @@ class FragmentCache:
     def _published(self, resource: ServedResource) -> PublishedKind:
         if resource.strategic_merge is not None:
             patch_types: tuple[str, ...] = (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
+            if not resource.typed:
+                patch_types = (_APPLY_PATCH, *patch_types)
         else:
             patch_types = (_APPLY_PATCH, _JSON_PATCH, _MERGE_PATCH)
         return PublishedKind(

@@ -6,9 +6,11 @@ the server adds to answers are the same for all of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import orjson
 import structlog
@@ -27,10 +29,11 @@ from kcp_py.registry.rest.create import check_namespace
 from kcp_py.registry.rest.items import left_out_warnings
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.listing import Listing
+from kcp_py.registry.rest.pages import Pages
 from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, accepted, patched
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
-from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
+from kcp_py.registry.rest.storage import Object, ObjectsAt, ReadRequest, RestStorage
 from kcp_py.registry.rest.stored import DeletedObjects
 from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.rest.wildcardwatch import WildcardWatch
@@ -48,6 +51,8 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.regis
 
 
 Objects = list[Object]
+_PAGES: Final[WeakKeyDictionary[RestStorage, Pages]] = WeakKeyDictionary()
+"""The lists of each storage that are read page by page."""
 
 
 class ObjectList(NamedTuple):
@@ -55,6 +60,9 @@ class ObjectList(NamedTuple):
 
     items: Sequence[Object]
     revision: int
+    continue_token: str = ""
+    remaining: int = 0
+    """Objects behind the page; 0 where selectors leave that open."""
 
 
 class PatchedObject(NamedTuple):
@@ -91,23 +99,43 @@ class ComputedObjects:
         Over all, a cluster whose list fails is left out with a warning.
 
         Raises:
-            StatusError: 400 for a continue token: lists of computed objects are answered whole.
+            StatusError: 400 for unusable selectors and tokens; 410 for the page of a list that is not kept any more.
             StaleStateError: the cluster changed meanwhile.
         """
         target, options = request.target, request.options
-        if options.continue_token:
-            raise errors.bad_request("continue: lists of this resource are answered whole")
         selection = Selection(options, target.resource)
+        pages = _PAGES.setdefault(self._rest, Pages(time.monotonic))
+        scope = self._scope(request)
+        if options.continue_token:
+            page = pages.next(scope, options.continue_token, options.limit)
+        else:
+            listed = await self._listed(request, selection)
+            page = pages.first(scope, listed.items, listed.version, options.limit)
+        return ObjectList(page.items, page.version, page.token, page.remaining if selection.empty else 0)
+
+    @staticmethod
+    def _scope(request: ReadRequest) -> object:
+        """What a page has in common with the first one."""
+        target, options, user = request.target, request.options, request.context.user
+        cluster = "" if target.only is None else (target.only.name, target.only.created_revision)
+        selectors = str(options.label_selector), str(options.field_selector)
+        return cluster, target.resource.key, target.namespace, selectors, user.name, user.uid, tuple(user.groups)
+
+    async def _listed(self, request: ReadRequest, selection: Selection) -> ObjectsAt:
+        """The whole list."""
+        target = request.target
         revision = self._registry.fanout.revision
         found: Objects = []
         if target.only is not None:
-            await self._select(request, selection, found)
+            version = await self._select(request, selection, found)
             await self._registry.clusters.confirm(target.only)
-            return ObjectList(found, revision)
+            return ObjectsAt(found, version or revision)
         left_out: dict[Name, StatusError] = {}
+        newest = 0
         async for cluster_state in self._registry.states_serving(target.served, target.sight):
             try:
-                await self._select(request._replace(target=target._replace(only=cluster_state)), selection, found, wildcard=True)
+                one = request._replace(target=target._replace(only=cluster_state))
+                newest = max(newest, await self._select(one, selection, found, wildcard=True))
             except StatusError as error:
                 left_out[cluster_state.name] = error
             except StorageError as error:
@@ -121,12 +149,14 @@ class ComputedObjects:
                 _log.exception("list_failed", audit_id=audit_id, cluster=cluster, resource=resource, function=function)
                 left_out[cluster_state.name] = errors.internal(HIDDEN)
         request.context.warnings.extend(left_out_warnings(left_out))
-        return ObjectList(found, revision)
+        return ObjectsAt(found, newest or revision)
 
-    async def _select(self, request: ReadRequest, selection: Selection, found: Objects, *, wildcard: bool = False) -> None:
+    async def _select(self, request: ReadRequest, selection: Selection, found: Objects, *, wildcard: bool = False) -> int:
+        """Add the selected objects of one cluster; the resourceVersion of its list, 0 where it has none."""
         turns = TimeSlice()
-        listed = await self._rest.list(request)
-        assert not isinstance(listed, Listing), "no store holds computed objects"
+        answer = await self._rest.list(request)
+        assert not isinstance(answer, Listing), "no store holds computed objects"
+        listed, version = answer if isinstance(answer, ObjectsAt) else (answer, 0)
         selected: Objects = []
         for obj in listed:
             one = answered(obj, request.target, wildcard=wildcard)
@@ -134,15 +164,16 @@ class ComputedObjects:
                 selected.append(one)
             await turns.yield_if_due()
         found += selected
+        return version
 
     def watch(self, request: ReadRequest) -> ComputedWatch:
         """A watch that has yet to be started.
 
         Raises:
-            StatusError: 422 where initial events are asked for: their end is known to the generator alone. Clients list first then, as with
-                servers that do not know the option.
+            StatusError: 422 where initial events are asked for and their end is known to the generator alone, as it is over all clusters.
+                Clients list first then, as with servers that do not know the option.
         """
-        if request.options.send_initial_events:
+        if request.options.send_initial_events and not (self._rest.versioned and request.target.only is not None):
             problem = fielderrors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for watches of computed resources")
             raise errors.invalid("ListOptions.meta.k8s.io", "", [problem])
         make = WildcardWatch if request.target.only is None else ClusterWatch

@@ -144,8 +144,11 @@ async def shown(
     try:
         async with aclosing(told) as events:
             async for event in events:
+                if event.type == "BOOKMARK":
+                    yield event
+                    continue
                 obj = answered(event.obj, target, wildcard=wildcard)
-                if kind := selected.kind_of(event.type, obj):
+                if kind := selected.kind_of(event.type, obj, event.previous):
                     yield ObjectEvent(kind, obj)
     except StatusError:
         raise
@@ -172,12 +175,18 @@ class _SelectedEvents:
         self._shown: set[tuple[str, str]] = set()
         """Namespace and name of each object that the client knows; empty where everything is selected."""
 
-    def kind_of(self, kind: str, obj: Object) -> str:
-        """The type of the event for the client; empty for an event that it does not see."""
+    def kind_of(self, kind: str, obj: Object, previous: Object | None) -> str:
+        """The type of the event for the client; empty for an event that it does not see.
+
+        Args:
+            kind: the type.
+            obj: the object, as the last one where it is deleted.
+            previous: the object before, where the storage knows it.
+        """
         if self._selection.empty:
             return kind
         place = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        known = place in self._shown
+        known = place in self._shown or (previous is not None and self._selection.matches(previous))
         if kind == "DELETED" or not self._selection.matches(obj):
             self._shown.discard(place)
             return "DELETED" if known else ""

@@ -7,7 +7,7 @@ Source: k8s.io/apiserver `pkg/registry/rest` (`Getter`, `Lister`, `Watcher`, `Cr
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import orjson
 
@@ -46,8 +46,33 @@ class ObjectEvent(NamedTuple):
     """One change that a watch shows."""
 
     type: str
-    """`ADDED`, `MODIFIED` or `DELETED`."""
+    """`ADDED`, `MODIFIED`, `DELETED`, or `BOOKMARK`, see `bookmark`."""
     obj: Object
+    previous: Object | None = None
+    """The object before the change, where the storage knows it. A watch with selectors that resumes needs it."""
+
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+def bookmark(version: int, *, initial_events_end: bool = False) -> ObjectEvent:
+    """How far a watch has come.
+
+    Args:
+        version: the resourceVersion.
+        initial_events_end: whether it ends the events that `sendInitialEvents` asks for.
+    """
+    metadata: Object = {"resourceVersion": str(version)}
+    if initial_events_end:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return ObjectEvent("BOOKMARK", {"metadata": metadata})
+
+
+class ObjectsAt(NamedTuple):
+    """A list and the resourceVersion behind which a watch goes on."""
+
+    items: Sequence[Object]
+    version: int
 
 
 class StoredObject(NamedTuple):
@@ -137,6 +162,11 @@ class RestStorage:
     without decoding.
     """
 
+    versioned: ClassVar[bool] = False
+    """Whether lists have a resourceVersion (`ObjectsAt`) behind which `watch` resumes: it begins with the existing objects only where
+    `options.resource_version` is empty or `0`, or where `options.send_initial_events` is set, which it ends with a bookmark. It raises
+    `errors.expired` for a version that is too old. Then `kubectl get -w` prints each object once."""
+
     @property
     def verbs(self) -> tuple[str, ...]:
         """The verbs that the class overrides, and `patch` where these are `get` and `update`, in the order of discovery."""
@@ -153,12 +183,12 @@ class RestStorage:
         """
         raise errors.method_not_supported(request.target.resource.group_resource, "get")
 
-    async def list(self, request: ReadRequest) -> Sequence[Object] | Listing:
+    async def list(self, request: ReadRequest) -> Sequence[Object] | ObjectsAt | Listing:
         """The objects of a namespace, or of all namespaces where `request.target.namespace` is empty."""
         raise errors.method_not_supported(request.target.resource.group_resource, "list")
 
     def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None] | StoredWatch:
-        """The objects as ADDED, then every change. The generator is closed when the client leaves."""
+        """The objects as ADDED, then every change, see `versioned`. The generator is closed when the client leaves."""
         raise errors.method_not_supported(request.target.resource.group_resource, "watch")
 
     async def create(self, request: WriteRequest, obj: Object) -> Object | WrittenObject:

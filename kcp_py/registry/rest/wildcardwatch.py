@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import structlog
@@ -72,6 +73,8 @@ class WildcardWatch(ComputedWatch):
         self._blind = request.target.sight.listen(self._look)
         self._following: asyncio.Task[None] | None = None
         self._closed = False
+        self._resumes = True
+        """Whether clusters that are followed from now on were there when the client listed."""
 
     async def start(self) -> None:
         """`ComputedWatch.start`."""
@@ -114,6 +117,7 @@ class WildcardWatch(ComputedWatch):
         try:
             async for cluster_state in self._registry.states_serving(self.target.served, self.target.sight):
                 self._join(cluster_state)
+            self._resumes = False
             while True:
                 for event in await self._clusters.take():
                     self._changed[Name(event.route.cluster)] = None
@@ -160,21 +164,26 @@ class WildcardWatch(ComputedWatch):
         if len(self._lives) >= MOST_CLUSTERS:
             resource = self.target.resource.group_resource
             raise errors.method_not_supported(resource, "watch", f" over more than {MOST_CLUSTERS} logical clusters")
-        task = asyncio.create_task(self._follow(cluster_state, self._ending.get(cluster)))
+        task = asyncio.create_task(self._follow(cluster_state, self._ending.get(cluster), resumes=self._resumes))
         self._lives[cluster] = _Life(cluster_state.created_revision, task)
 
-    async def _follow(self, cluster_state: ClusterState, previous: asyncio.Task[None] | None) -> None:
-        """Watch one cluster until cancelled."""
+    async def _follow(self, cluster_state: ClusterState, previous: asyncio.Task[None] | None, *, resumes: bool) -> None:
+        """Watch one cluster until cancelled: behind the resourceVersion of the request, or from the present objects on."""
         if previous is not None:
             await asyncio.wait((previous,))
         loop = asyncio.get_running_loop()
-        request = self._request._replace(target=self.target._replace(only=cluster_state))
+        options = self._request.options
+        if not resumes:
+            options = replace(options, resource_version="")
+        request = self._request._replace(target=self.target._replace(only=cluster_state), options=options)
         known: _Known = {}
         delay = _FIRST_DELAY
         try:
             while True:
                 began = loop.time()
                 await self._forward(request, known)
+                # What comes from now on begins with the objects that there are.
+                request = request._replace(options=replace(request.options, resource_version=""))
                 await self._delete(request.target, known)
                 if loop.time() - began > _LONGEST_DELAY:
                     delay = _FIRST_DELAY
@@ -189,6 +198,9 @@ class WildcardWatch(ComputedWatch):
         try:
             async with aclosing(shown(told(self._rest, request), request, self._selection, wildcard=True)) as events:
                 async for event in events:
+                    if event.type == "BOOKMARK":
+                        # It is about one cluster only.
+                        continue
                     metadata = event.obj["metadata"]
                     place = metadata.get("namespace", ""), metadata["name"]
                     await self._queue.put(event)
@@ -196,7 +208,9 @@ class WildcardWatch(ComputedWatch):
                         known.pop(place, None)
                     else:
                         known[place] = metadata.get("uid", "")
-        except StatusError:
+        except StatusError as error:
+            if error.code == 410 and request.options.resource_version not in {"", "0"}:
+                await self._queue.put(error)
             return
         except BaseException as error:
             if passes(error):

@@ -89,9 +89,19 @@ class ObjectList:
         self._elements.append(element)
         self.size += len(element)
 
-    async def send(self, revision: int) -> None:
-        """Answer with the list as of a revision."""
-        metadata = {"resourceVersion": str(revision)}
+    async def send(self, revision: int, page: tuple[str, int] = ("", 0)) -> None:
+        """Answer with the list as of a revision.
+
+        Args:
+            revision: of the list.
+            page: the token for the next page, and the number of objects behind this one; 0 where it is not known.
+        """
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        token, remaining = page
+        if token:
+            metadata["continue"] = token
+            if remaining:
+                metadata["remainingItemCount"] = remaining
         head = list_head(self._resource, self._representation, metadata, columns=self._columns.union)
         parts = self._encoding.whole(head, self._elements)
         self._elements = []
@@ -106,6 +116,7 @@ async def send_objects(
     representation: Representation,
     *,
     revision: int,
+    page: tuple[str, int] = ("", 0),
 ) -> None:
     """Answer with a list of decoded objects that are at hand.
 
@@ -116,6 +127,7 @@ async def send_objects(
         objects: small ones, as they are to be shown, but for the transform.
         representation: of the answer.
         revision: of the list.
+        page: see `ObjectList.send`.
 
     Raises:
         StatusError: 406 where the metadata of one object was asked for.
@@ -125,4 +137,4 @@ async def send_objects(
     for obj in objects:
         await answer.add(obj, 0)
         await time_slice.yield_if_due()
-    await answer.send(revision)
+    await answer.send(revision, page)

@@ -39,7 +39,15 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -
     include = decode_include_object(exchange.query)
     listed = await backend.verbs.of(target).list(ReadRequest(exchange.context, target, options))
     if not isinstance(listed, Listing):
-        await send_objects(backend, exchange, target, listed.items, representation, revision=listed.revision)
+        await send_objects(
+            backend,
+            exchange,
+            target,
+            listed.items,
+            representation,
+            revision=listed.revision,
+            page=(listed.continue_token, listed.remaining),
+        )
         return
     encoder = ItemEncoder(backend, listed.target, representation, include, items=listed.items)
     await encoder.find_columns()

@@ -16,7 +16,7 @@ from kcp_py.apimachinery.meta.options import ListOptions, decode_include_object,
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.rest.computedwatch import ComputedWatch
 from kcp_py.registry.rest.sighthorizon import SightHorizon
-from kcp_py.registry.rest.storage import ReadRequest
+from kcp_py.registry.rest.storage import INITIAL_EVENTS_END, ObjectEvent, ReadRequest
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.exchange import Exchange
@@ -111,13 +111,21 @@ class _ComputedStream(_Stream):
         try:
             async with aclosing(self._watch.changes(self._seconds)) as changes:
                 async for change in changes:
-                    await self._exchange.send_frames([self._encoder.of_object(change.type, change.obj)])
+                    await self._exchange.send_frames([self._frame(change)])
         except StatusError as error:
             await self._exchange.send_frames([self._encoder.error(error)])
         finally:
             await self._watch.aclose()
         if not self._gone:
             await self._exchange.finish()
+
+    def _frame(self, change: ObjectEvent) -> bytes:
+        if change.type != "BOOKMARK":
+            return self._encoder.of_object(change.type, change.obj)
+        metadata = change.obj["metadata"]
+        return self._encoder.bookmark(
+            int(metadata["resourceVersion"]), initial_events_end=INITIAL_EVENTS_END in metadata.get("annotations", {})
+        )
 
 
 class _StoredStream(_Stream):
