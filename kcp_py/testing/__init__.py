@@ -12,16 +12,42 @@ if TYPE_CHECKING:
     from kcp_py.testing.blocking import BlockingCluster, Server, serving
     from kcp_py.testing.clusters import Cluster, ClusterObjects
     from kcp_py.testing.local import LocalServer, control_plane
+    from kcp_py.testing.recording import Recording, SnapshotMismatchError, compare, record
 
-__all__ = ["BlockingCluster", "Cluster", "ClusterObjects", "LocalServer", "Server", "control_plane", "serving"]
+API_SERVER_CONTROLLERS = (
+    "customresourcedefinition-controller",
+    "event-ttl-controller",
+    "logicalcluster-controller",
+    "validatingadmissionpolicy-status-controller",
+)
+"""Those that are a part of kube-apiserver. A server with these alone neither ends namespaces nor collects garbage, as in envtest."""
+
+__all__ = [
+    "API_SERVER_CONTROLLERS",
+    "BlockingCluster",
+    "Cluster",
+    "ClusterObjects",
+    "LocalServer",
+    "Recording",
+    "Server",
+    "SnapshotMismatchError",
+    "compare",
+    "control_plane",
+    "record",
+    "serving",
+]
 
 _HOMES = {
     "BlockingCluster": "kcp_py.testing.blocking",
     "Cluster": "kcp_py.testing.clusters",
     "ClusterObjects": "kcp_py.testing.clusters",
     "LocalServer": "kcp_py.testing.local",
+    "Recording": "kcp_py.testing.recording",
     "Server": "kcp_py.testing.blocking",
+    "SnapshotMismatchError": "kcp_py.testing.recording",
+    "compare": "kcp_py.testing.recording",
     "control_plane": "kcp_py.testing.local",
+    "record": "kcp_py.testing.recording",
     "serving": "kcp_py.testing.blocking",
 }
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from kcp_py.testing.clusters import Cluster, ClusterObjects, Source
 from kcp_py.testing.local import LocalServer, control_plane
+from kcp_py.testing.requests import RequestLog
 
 T = TypeVar("T")
 
@@ -70,6 +71,11 @@ class Server:
     def url(self) -> str:
         """The URL of the server, without `/clusters/NAME`."""
         return self.local.url
+
+    @property
+    def requests(self) -> RequestLog:
+        """The requests that reach it over HTTP."""
+        return self.local.requests
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the event loop of the server and wait for its result. An interrupt cancels it.

@@ -18,6 +18,7 @@ from kcp_py.serving.certificates import ensure_certificates
 from kcp_py.serving.tls import ReloadingContext
 from kcp_py.testing.clusters import Access
 from kcp_py.testing.directory import PrivateDirectory
+from kcp_py.testing.requests import RequestLog
 
 _listeners: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -66,12 +67,18 @@ class Edge:
         _listeners.add(listener)
         return cls(options, listener, tls)
 
-    async def start(self, control_plane: ControlPlane, token: str) -> None:
-        """Accept connections."""
+    async def start(self, control_plane: ControlPlane, token: str, requests: RequestLog | None = None) -> None:
+        """Accept connections.
+
+        Args:
+            control_plane: entered.
+            token: of the administrator.
+            requests: sees each request.
+        """
         ready = asyncio.Event()
         task = asyncio.create_task(
             server.serve(
-                control_plane.app,
+                control_plane.app if requests is None else requests.wrap(control_plane.app),
                 self._listener,
                 self.options,
                 tls=None if self._tls is None else self._tls.context,

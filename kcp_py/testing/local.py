@@ -18,6 +18,7 @@ from kcp_py.logicalcluster import Name, parse_name
 from kcp_py.options import Options
 from kcp_py.testing.clusters import Access, Cluster
 from kcp_py.testing.directory import PrivateDirectory
+from kcp_py.testing.requests import RequestLog
 from kcp_py.testing.users import Users
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ class LocalServer:
     Attributes:
         control_plane: the control plane.
         users: its users, in addition to service accounts.
+        requests: the requests that reach it over HTTP.
     """
 
     def __init__(self, control_plane: ControlPlane, users: Users, directory: PrivateDirectory, edge: Edge | None) -> None:
         self.control_plane = control_plane
         self.users = users
+        self.requests = RequestLog(users)
         self._directory = directory
         self._edge = edge
         self._names = 0
@@ -78,7 +81,7 @@ class LocalServer:
         async with self._serving:
             if self._edge is None:
                 edge = await Edge.prepare(self.control_plane.options, self._directory)
-                await edge.start(self.control_plane, self.users.admin_token)
+                await edge.start(self.control_plane, self.users.admin_token, self.requests)
                 self._edge = edge
         return self.url
 
@@ -191,7 +194,7 @@ async def control_plane(
             server = LocalServer(plane, users, directory, edge)
             stack.push_async_callback(server.aclose)
             if edge is not None:
-                await edge.start(plane, users.admin_token)
+                await edge.start(plane, users.admin_token, server.requests)
             yield server
     finally:
         directory.remove()

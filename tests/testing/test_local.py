@@ -7,7 +7,7 @@ import pytest
 from kcp_py import ControlPlane
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.testing import control_plane
+from kcp_py.testing import API_SERVER_CONTROLLERS, control_plane
 from kcp_py.testing.local import cluster_name
 
 pytestmark = pytest.mark.anyio
@@ -60,9 +60,9 @@ async def test_settings_and_parts_reach_the_control_plane():
         made.append(options)
         return ControlPlane(options, **arguments)
 
-    async with control_plane(create, controllers=(), event_ttl=5.0) as server:
+    async with control_plane(create, controllers=API_SERVER_CONTROLLERS, event_ttl=5.0) as server:
         assert server.control_plane.options is made[0]
-        assert (made[0].storage, made[0].controllers, made[0].event_ttl) == ("memory", (), 5.0)
+        assert (made[0].storage, made[0].controllers, made[0].event_ttl) == ("memory", API_SERVER_CONTROLLERS, 5.0)
     with pytest.raises(TypeError, match="colour"):
         async with control_plane(colour="red"):
             pass

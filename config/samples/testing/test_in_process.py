@@ -21,6 +21,12 @@ CRD = {
 }
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The server runs on asyncio."""
+    return "asyncio"
+
+
 @pytest.mark.anyio
 async def test_a_definition_validates_objects() -> None:
     """The objects of a test are in a cluster of its own, so that no test cleans up."""
