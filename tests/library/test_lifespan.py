@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from kcp_py import ControlPlane, GroupVersionResource, Options, StoredResource, UserInfo, parse_name
 
@@ -91,3 +93,22 @@ async def test_it_is_mounted_in_an_application_of_another_one() -> None:
 
 
 KIND = {"apiVersion": "example.com/v1", "kind": "Thing"}
+
+
+def test_connections_over_websocket_pass_the_application_around_it() -> None:
+    """A watch below a path, as a browser opens it."""
+    cp = control_plane()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with cp:
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+    app.mount("/k8s", cp)
+    path = "/k8s/clusters/team-a/apis/example.com/v1/things"
+    with TestClient(app) as client:
+        assert client.post(path, json={"metadata": {"name": "one"}, **KIND}).status_code == 201
+        with client.websocket_connect(f"{path}?watch=true&resourceVersion=0", headers={"origin": "http://testserver"}) as websocket:
+            event = orjson.loads(websocket.receive_text())
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "one")
