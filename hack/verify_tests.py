@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 ELSEWHERE: Final[dict[str, list[Row]]] = {
     "proxy": [
-        Row("access cache upstream", "proxy/test_application", "permissions, versions and losses are seen in answers"),
+        Row("cache upstream", "proxy/test_application", "permissions, versions and losses are seen in answers"),
         Row("serving", "proxy/test_application", "each test serves a proxy"),
     ],
     "aggregated": [Row("authorization namespaces", "aggregated/test_server", "decisions of the delegate are seen in answers")],

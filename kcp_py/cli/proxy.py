@@ -24,7 +24,7 @@ EPILOG = f"""{EXIT_CODES}
 \b
 Examples:
   kcp-py proxy --kubeconfig ~/.kube/config
-  kubectl --server http://127.0.0.1:8001 --token "$TOKEN" get pods
+  kubectl --server https://127.0.0.1:8001 --certificate-authority .kcp-proxy/pki/ca.crt --token "$TOKEN" get pods
   kcp-py proxy --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --resources 'pods,services,configmaps'
 """
 
@@ -44,9 +44,13 @@ Examples:
 @click.option("--decision-ttl", default="10s", show_default=True, metavar="DURATION", help="How long permissions of callers are kept.")
 @click.option("--offline-ttl", default="1h", show_default=True, metavar="DURATION", help="How long, while the API server is unreachable.")
 @click.option(
-    "--share-credentials", is_flag=True, help="Make requests without credentials with those of the kubeconfig. Only on a loopback address."
+    "--share-credentials",
+    is_flag=True,
+    help="Requests without credentials get those of the kubeconfig. Loopback only, plain HTTP.",
 )
-@click.option("--tls-cert-file", type=click.Path(path_type=Path), metavar="FILE", help="Serving certificate (PEM). Default: plain HTTP.")
+@click.option(
+    "--tls-cert-file", type=click.Path(path_type=Path), metavar="FILE", help="Serving certificate (PEM). Default: one of its own."
+)
 @click.option("--tls-private-key-file", type=click.Path(path_type=Path), metavar="FILE", help="Its private key (PEM).")
 @click.option(
     "--client-ca-file",
@@ -84,13 +88,8 @@ def proxy(
     address, port = _address(listen)
     if (tls_cert_file is None) != (tls_private_key_file is None):
         raise UsageError("--tls-cert-file and --tls-private-key-file need each other")
-    if client_ca_file is not None and tls_cert_file is None:
-        raise UsageError("--client-ca-file needs --tls-cert-file")
-    if not ipaddress.ip_address(address).is_loopback:
-        if share_credentials:
-            raise UsageError(f"--share-credentials: only on a loopback address, and --listen is {listen}")
-        if tls_cert_file is None:
-            raise UsageError(f"--listen {listen}: tokens need TLS where the address is not a loopback one: give --tls-cert-file")
+    if share_credentials and not ipaddress.ip_address(address).is_loopback:
+        raise UsageError(f"--share-credentials: only on a loopback address, and --listen is {listen}")
     try:
         settings = ProxySettings(
             resources=tuple(one.strip() for one in resources.split(",") if one.strip()),
@@ -108,7 +107,7 @@ def proxy(
         root_directory=root_directory.absolute(),
         bind_address=address,
         secure_port=port,
-        plain_http=tls_cert_file is None,
+        plain_http=share_credentials and tls_cert_file is None and client_ca_file is None,
         tls_cert_file=tls_cert_file,
         tls_private_key_file=tls_private_key_file,
         client_ca_file=client_ca_file,

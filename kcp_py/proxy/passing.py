@@ -19,6 +19,10 @@ _HOP_BY_HOP: Final = frozenset((
 _IDENTITY: Final = (b"x-remote-", b"impersonate-")
 _HEAD_BYTES: Final = 64 * 1024
 _PIECE: Final = 64 * 1024
+_LINGER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 90.0
+_REFUSAL_BYTES: Final = 1024 * 1024
+_FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connection", b"keep-alive"))
 
 Send = Callable[[dict[str, Any]], Any]
 Receive = Callable[[], Any]
@@ -115,8 +119,11 @@ async def pass_tunnel(upstream: Upstream, tunnel: Tunnel, *, caller: Caller, tar
         lines += [name + b": " + value for name, value in (*own, *headers, (b"connection", b"Upgrade"))]
         writer.write(b"\r\n".join(lines) + b"\r\n\r\n")
         await writer.drain()
+        # Bytes of the client before the upgrade would be further requests, on a connection that may have the certificate of the proxy.
+        if not await _is_upgraded(reader, tunnel):
+            return
         tasks = [asyncio.create_task(one) for one in (_to_server(tunnel, writer), _to_client(reader, tunnel))]
-        # The answer ends the connection also where the server has refused the upgrade. A client that has ended its side still reads.
+        # A client that has ended its side still reads.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if not tasks[1].done():
             await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
@@ -127,7 +134,47 @@ async def pass_tunnel(upstream: Upstream, tunnel: Tunnel, *, caller: Caller, tar
         writer.close()
 
 
-_LINGER_SECONDS: Final = 30.0
+async def _is_upgraded(reader: asyncio.StreamReader, tunnel: Tunnel) -> bool:
+    """Pass the answer to the upgrade back. Returns whether the server has changed the protocol; if not, its answer was passed as a whole.
+
+    Raises:
+        UnreachableError: there is no answer.
+    """
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise UnreachableError(str(error) or type(error).__name__) from error
+    status, *lines = head.split(b"\r\n")
+    if status.split(b" ", 2)[1:2] == [b"101"]:
+        await tunnel.write(head)
+        return True
+    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+    # The connection ends behind this answer.
+    kept = [line for line in lines if line and line.partition(b":")[0].strip().lower() not in _FRAMING]
+    length = fields.get(b"content-length", b"")
+    body = b""
+    with suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
+                body = await _chunks(reader)
+            elif length.isdigit():
+                body = await reader.readexactly(min(int(length), _REFUSAL_BYTES))
+    framing = [b"content-length: %d" % len(body), b"connection: close"]
+    await tunnel.write(b"\r\n".join([status, *kept, *framing]) + b"\r\n\r\n" + body)
+    return False
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    found: list[bytes] = []
+    while sum(map(len, found)) < _REFUSAL_BYTES:
+        line = (await reader.readuntil(b"\r\n")).partition(b";")[0].strip()
+        size = int(line, 16) if line else 0
+        if not size:
+            break
+        found.append(await reader.readexactly(min(size, _REFUSAL_BYTES)))
+        await reader.readexactly(2)
+    return b"".join(found)
 
 
 async def _to_server(tunnel: Tunnel, writer: asyncio.StreamWriter) -> None:

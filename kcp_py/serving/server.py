@@ -219,8 +219,9 @@ class _Server(uvicorn.Server):
         if self._stopping is not None:
             _log.warning("server_killed", signal=number.name)
             os._exit(1)
-        _log.info("server_stopping", signal=number.name, grace_seconds=self.config.timeout_graceful_shutdown)
+        # The stop comes first: a log that nothing reads any more must not keep the process alive.
         self._stopping = asyncio.get_running_loop().create_task(self._stop_in_order())
+        _log.info("server_stopping", signal=number.name, grace_seconds=self.config.timeout_graceful_shutdown)
 
     async def _stop_in_order(self) -> None:
         try:

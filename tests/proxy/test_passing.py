@@ -63,6 +63,23 @@ async def test_upgrades(world: World) -> None:
         assert proxied.proxy.counts["tunneled"] == 5
 
 
+async def test_nothing_follows_a_refused_upgrade(world: World) -> None:
+    """A request behind one that offers an upgrade would be made with the certificate of the proxy, if it has one."""
+    async with world.proxy(share_credentials=True) as proxied:
+        url = proxied.client.base_url
+        follower = b"DELETE /clusters/team-a/api/v1/namespaces/default/configmaps/one HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        await proxied.create(configmap("one"))
+        for path in (DEFAULT, f"{DEFAULT}/one", "/clusters/team-a/nonsense"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", url.port)
+            head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+            writer.write(head.encode() + follower)
+            answer = await asyncio.wait_for(reader.read(), 60)
+            assert answer.count(b"HTTP/1.1") == 1, answer
+            assert b"connection: close" in answer
+            writer.close()
+        assert (await proxied.client.get(f"{DEFAULT}/one")).status_code == 200
+
+
 async def test_clients_that_leave(world: World) -> None:
     """Their requests to the API server end, too."""
     async with world.proxy(resources=()) as proxied:

@@ -3,8 +3,9 @@
 ::
 
     python config/samples/library/caching_proxy.py ~/.kube/config 8001 &
-    kubectl --server http://127.0.0.1:8001 --token "$TOKEN" get pods -o yaml
-    kubectl --server http://127.0.0.1:8001 --token "$TOKEN" get pods --watch -o name
+    alias k='kubectl --server https://127.0.0.1:8001 --certificate-authority .kcp-proxy/pki/ca.crt --token "$TOKEN"'
+    k get pods -o yaml
+    k get pods --watch -o name
 
 Each client sends its own token, and reads what the API server lets it read. Everything but reads of these resources is passed on.
 """
@@ -37,7 +38,7 @@ async def report(proxy: CachingProxy) -> None:
 
 async def main(kubeconfig: str, port: int) -> None:
     """Serve on a loopback address until interrupted."""
-    options = Options(secure_port=port, plain_http=True, root_directory=Path(".kcp-proxy"))
+    options = Options(secure_port=port, root_directory=Path(".kcp-proxy"))
     async with CachingProxy.of_kubeconfig(kubeconfig, settings=SETTINGS) as proxy:
         reporting = asyncio.create_task(report(proxy))
         try:
@@ -47,5 +48,6 @@ async def main(kubeconfig: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    log.setLevel(logging.INFO)
     asyncio.run(main(sys.argv[1], int(sys.argv[2])))
