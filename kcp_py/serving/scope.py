@@ -46,9 +46,20 @@ def http_scope(
 
 
 def offers_watch_socket(request: Request) -> bool:
-    """Whether a request that offers an upgrade goes on over WebSocket: only watches do, other offers are ignored."""
-    if b"watch" not in request.raw_path and b"watch" not in request.query:
+    """Whether a request that offers an upgrade goes on over WebSocket: watches and subresources do, other offers are ignored."""
+    if b"watch" not in request.raw_path and b"watch" not in request.query and not _names_subresource(request.raw_path):
         return False
     if request.method != b"GET" or request.version != "1.1":
         return False
     return dict(request.headers).get(b"upgrade", b"").strip().lower() == b"websocket"
+
+
+def _names_subresource(path: bytes) -> bool:
+    """Whether a path has the form of that of a subresource, or goes on behind it."""
+    parts = path.split(b"/")[1:]
+    if parts[0] == b"clusters":
+        del parts[:2]
+    del parts[: {b"api": 2, b"apis": 3}.get(parts[0] if parts else b"", len(parts))]
+    if parts[:1] == [b"namespaces"]:
+        del parts[:2]
+    return len(parts) >= 3

@@ -22,9 +22,11 @@ from kcp_py.apimachinery.serializer.protobuf import encode_object, encode_watch_
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.serving.context import ServerContext
+from kcp_py.serving.http1.events import Request
 from kcp_py.serving.http1.limits import ReadLimits
+from kcp_py.serving.scope import offers_watch_socket
 from kcp_py.serving.tls import ReloadingContext
-from kcp_py.serving.websocket import WatchSocket, request_head
+from kcp_py.serving.websocket import TWO_WAY, WatchSocket, request_head
 from tests.serving.authorities import client_context as identified
 from tests.serving.authorities import new_authority
 
@@ -422,3 +424,81 @@ def test_request_head():
     scope = {"raw_path": b"/a%20b", "query_string": b"watch=1", "headers": [(b"host", b"h")]}
     assert request_head(scope) == b"GET /a%20b?watch=1 HTTP/1.1\r\nhost: h\r\n\r\n"
     assert request_head({**scope, "query_string": b""}) == b"GET /a%20b HTTP/1.1\r\nhost: h\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "goes_on"),
+    [
+        ("/clusters/a/api/v1/namespaces/default/pods/web/exec", True),
+        ("/api/v1/namespaces/default/pods/web/exec", True),
+        ("/apis/example.com/v1/widgets/one/console/deeper", True),
+        ("/clusters/a/api/v1/namespaces/default/pods/web", False),
+        ("/apis/example.com/v1/widgets/one", False),
+        ("/clusters/a", False),
+        ("/", False),
+    ],
+)
+def test_subresources_go_on_over_websocket(path, goes_on):
+    """Only paths of subresources and watches; all others ignore the wish."""
+    request = Request(b"GET", path.encode(), b"", "1.1", [(b"upgrade", b"websocket")], None, False, True, True)
+    assert offers_watch_socket(request) is goes_on
+
+
+async def test_messages_of_clients_reach_an_application_that_asks_for_them():
+    """Whole and in fragments, without a message being lost while the connection is not read."""
+
+    class Pausable(asyncio.Transport):
+        def __init__(self):
+            super().__init__()
+            self.pauses = []
+            self.closed = False
+
+        def get_write_buffer_size(self):
+            return 0
+
+        def is_closing(self):
+            return self.closed
+
+        def write(self, data):
+            del data
+
+        def pause_reading(self):
+            self.pauses.append(True)
+
+        def resume_reading(self):
+            self.pauses.append(False)
+
+        def close(self):
+            self.closed = True
+
+        abort = close
+
+    accepted, go_on = asyncio.Event(), asyncio.Event()
+    received = []
+
+    async def app(scope, receive, send):
+        del scope
+        assert (await receive())["type"] == "websocket.connect"
+        await send({"type": "websocket.accept", TWO_WAY: True})
+        accepted.set()
+        await go_on.wait()
+        while (message := await receive())["type"] == "websocket.receive":
+            received.append(message["bytes"])
+
+    state: Any = ServerState()
+    context = ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
+    headers = [(name.lower().encode(), value.encode()) for name, value in {"Host": "x", **UPGRADE}.items()]
+    scope = {"method": "GET", "scheme": "http", "raw_path": b"/", "query_string": b"", "headers": headers}
+    socket, transport = WatchSocket(context, scope, None), Pausable()
+    socket.start(transport, b"")
+    async with asyncio.timeout(60):
+        await accepted.wait()
+        socket.data_received(b"\x02\x81\0\0\0\0a" + b"\x80\x81\0\0\0\0b")
+        for _ in range(20):
+            socket.data_received(b"\x82\x81\0\0\0\0c")
+        assert transport.pauses == [True]
+        go_on.set()
+        socket.connection_lost(None)
+        await asyncio.wait(list(state.tasks))
+    assert received == [b"ab", *[b"c"] * 20]
+    assert transport.pauses == [True, False]
