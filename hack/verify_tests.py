@@ -184,6 +184,12 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares"),
         Row("views", "client/test_clusterclient", "makes the clients of one cluster"),
     ],
+    "library/types": [
+        Row("columns", "library/types/test_described", "columns are a part of what is said about a type"),
+        Row("conversion metadata", "library/types/test_resource", "types are served"),
+        Row("fields markers", "library/types/test_schemas", "what is read from types is seen in their schemas"),
+        Row("problems", "library/types/test_hooks", "what validators refuse is seen in answers"),
+    ],
     "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
     "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
     "authz/rbac": [Row("resolver", "authz/configuration/test_reloading", "rules of all authorizers of a server")],
@@ -262,6 +268,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("rewriting", "storage/sqlite/test_migration", "rewrites a database of an older format"),
     ],
     "testing": [
+        Row("objects", "testing/test_round_trip", "makes the objects of the round trips"),
         Row("client_objects client_reads client_watches client_writes", "client/test_remote", "suites: they are tests themselves"),
         Row(
             "storage_calls storage_compactions storage_reads storage_watches storage_writes",

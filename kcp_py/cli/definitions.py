@@ -8,6 +8,8 @@ from typing import Any
 
 from kcp_py.cli.exits import CommandError
 from kcp_py.controlplane.extensions import Extensions
+from kcp_py.library.types.described import ATTRIBUTE, TypedResource
+from kcp_py.library.types.resource import stored_resource
 from kcp_py.registry.stored import StoredResource
 from kcp_py.schema.crd.validation import initial_status, validate_crd
 
@@ -36,7 +38,8 @@ def definitions_in(found: object) -> list[dict[str, Any]]:
         name = crd["metadata"]["name"]
         if problems := validate_crd({**crd, "status": initial_status(crd)}):
             raise CommandError(f"{name}: {'; '.join(map(str, problems))}")
-        if definitions.setdefault(name, crd) is not crd:
+        # Each version of a type stands for the whole.
+        if definitions.setdefault(name, crd) != crd:
             raise CommandError(f"{name} is defined twice")
     return list(definitions.values())
 
@@ -45,6 +48,8 @@ def _resources(found: Any) -> Iterator[StoredResource]:
     match found:
         case StoredResource():
             yield found
+        case type() if isinstance(vars(found).get(ATTRIBUTE), TypedResource):
+            yield stored_resource(found)
         case Extensions():
             yield from _each(found.apis)
         case list() | tuple() | set() | frozenset():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.apis.access import GrantSource
@@ -49,8 +49,8 @@ from kcp_py.watchcache import Fanout
 
 _CONFIG_MAPS: Final = GroupResource("", "configmaps")
 
-Api = ComputedResource | StoredResource | ResourceSource
-"""What a library user adds."""
+Api = ComputedResource | StoredResource | ResourceSource | type[Any]
+"""What a library user adds; a class describes a resource by `library.types.resource.resource`."""
 
 
 class Catalog(NamedTuple):
@@ -114,6 +114,7 @@ def build_catalog(
 
         upstream = upstream_resources(root, batteries.kinds, defaults, kinds)
     usages = ClusterUsages()
+    apis = [_described(one) if isinstance(one, type) else one for one in apis]
     described = [one for one in apis if not isinstance(one, ResourceSource)]
     own = (cluster_usages(usages).served(root), cluster_authentication().served(root), component_statuses(access.storage, root))
     declared: list[Sequence[ServedResource]] = [[one] for one in own if batteries.serves(one)]
@@ -174,6 +175,13 @@ def _contained(sources: Iterable[ResourceSource]) -> Iterator[ResourceSource]:
         from kcp_py.library.sources import ContainedSource  # noqa: PLC0415 - most programs have none
 
         yield ContainedSource(source)
+
+
+def _described(cls: type[Any]) -> StoredResource:
+    """Raises DefinitionError."""
+    from kcp_py.library.types.resource import stored_resource  # noqa: PLC0415 - few programs have types
+
+    return stored_resource(cls)
 
 
 def _with_root_ca(resource: ServedResource, root_ca: str) -> ServedResource:

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from kcp_py.library.reconciling.function import Kind, ReconcileOptions
     from kcp_py.library.routes import Access, Mount, Route
     from kcp_py.library.subresources import Serving
+    from kcp_py.library.types.resource import ResourceSettings
     from kcp_py.server.chain import ASGIApp
 
+    C = TypeVar("C", bound=type)
     M = TypeVar("M", bound=MutatingFunction)
     V = TypeVar("V", bound=ValidatingFunction)
     A = TypeVar("A", bound=Authenticating)
@@ -114,6 +116,36 @@ class Extensions:
         """
         if self._entered:
             raise RuntimeError("the control plane is running: add resources, hooks and controllers before it is entered")
+
+    def add(self, *apis: Api) -> None:
+        """Serve further resources: `apis` of the constructor.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+        """
+        self._check_open()
+        self._apis.extend(apis)
+
+    def resource(self, **settings: Unpack[ResourceSettings]) -> Callable[[C], C]:
+        """Have a Pydantic model or a dataclass describe a resource, and serve it: `kcp_py.resource` and `add`.
+
+        Raises:
+            RuntimeError: the control plane has been entered.
+            TypeError: the class cannot be a resource. The message begins with the class and the field.
+        """
+        self._check_open()
+        from kcp_py.library.types.resource import resource  # noqa: PLC0415
+
+        describe = resource(**settings)
+
+        def add(cls: C) -> C:
+            described = describe(cls)
+            # A further version comes with its hub.
+            if settings.get("hub") is None:
+                self.add(described)
+            return described
+
+        return add
 
     def mutating(
         self,

@@ -138,6 +138,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "revision seen",
             "etcd is at an earlier revision than before: it was restored or emptied. Watches end, and caches are read anew.",
         ),
+        "conversion_failed": _event(
+            "error", "function error exception", "A conversion function of a type failed for an object. The request is answered with 500."
+        ),
         "event_loop_held": _event(
             "warning",
             "function seconds",

@@ -1,0 +1,144 @@
+"""`fields_of`: the fields of Pydantic models and dataclasses in one form."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import sys
+import textwrap
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+
+class DefinitionError(TypeError):
+    """A type with its annotations cannot be a resource. The text begins with the place: the type and the field."""
+
+
+NOTHING: Final = object()
+
+
+class Field(NamedTuple):
+    """One field."""
+
+    name: str
+    """In Python."""
+    json: str
+    annotation: Any
+    metadata: Sequence[Any]
+    """What `Annotated` and Pydantic's `Field` say."""
+    default: Any
+    """`NOTHING`: it is required."""
+    factory: Callable[[], Any] | None
+    description: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is NOTHING and self.factory is None
+
+
+def is_pydantic_model(cls: object) -> bool:
+    """Whether a class is a Pydantic model. Pydantic is not imported for the answer."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
+
+
+def is_structure(cls: object) -> bool:
+    """Whether a class has fields that can be read."""
+    return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or is_pydantic_model(cls))
+
+
+def fields_of(cls: type, place: str) -> list[Field]:
+    """The fields of a class in their order.
+
+    Raises:
+        DefinitionError: annotations cannot be resolved, or a field has different names when it is read and written.
+    """
+    return _of_model(cls, place) if is_pydantic_model(cls) else _of_dataclass(cls, place)
+
+
+def documentation(cls: type) -> str:
+    """The docstring of a class, without those that Python and libraries make up."""
+    generic = vars(cls).get("__pydantic_generic_metadata__") or {}
+    text = vars(generic.get("origin") or cls).get("__doc__") or ""
+    if dataclasses.is_dataclass(cls) and text.startswith(f"{cls.__name__}("):
+        return ""
+    return inspect.cleandoc(text)
+
+
+def _of_dataclass(cls: Any, place: str) -> list[Field]:
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except NameError as error:
+        raise DefinitionError(f"{place}: {error}; types of fields must be names of the module") from None
+    comments = _comments(cls)
+    found = []
+    for one in dataclasses.fields(cls):
+        annotation, metadata = _split(hints[one.name])
+        names = [name for extra in metadata if isinstance(name := getattr(extra, "alias", None), str)]
+        descriptions = [text for extra in metadata if isinstance(text := getattr(extra, "description", None), str)]
+        default = NOTHING if one.default is dataclasses.MISSING else one.default
+        factory = None if one.default_factory is dataclasses.MISSING else one.default_factory
+        description = (descriptions or [comments.get(one.name, "")])[-1]
+        found.append(Field(one.name, names[-1] if names else one.name, annotation, metadata, default, factory, description))
+    return found
+
+
+def _of_model(cls: Any, place: str) -> list[Field]:
+    from pydantic_core import PydanticUndefined  # noqa: PLC0415 - the class is a model: Pydantic has been imported
+
+    if not cls.__pydantic_complete__ and not cls.model_rebuild(raise_errors=False):
+        raise DefinitionError(f"{place}: a type of a field of {cls.__name__} is not defined; types must be names of the module")
+    comments: Mapping[str, str] | None = None
+    found = []
+    for name, info in cls.model_fields.items():
+        read, written = info.validation_alias or info.alias or name, info.serialization_alias or info.alias or name
+        if read != written:
+            raise DefinitionError(f"{place}.{name}: it is read as {read!r} and written as {written!r}; give it one `alias`")
+        description = info.description
+        if description is None:
+            comments = _comments(cls) if comments is None else comments
+            description = comments.get(name, "")
+        annotation, metadata = _split(info.annotation)
+        default = NOTHING if info.default is PydanticUndefined else info.default
+        factory = info.default_factory
+        found.append(Field(name, written, annotation, [*metadata, *info.metadata], default, factory, inspect.cleandoc(description)))
+    return found
+
+
+def _split(annotation: Any) -> tuple[Any, list[Any]]:
+    """A type without its outermost `Annotated`, and what that says."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        inner, *metadata = typing.get_args(annotation)
+        return inner, expanded(metadata)
+    return annotation, []
+
+
+def expanded(metadata: Sequence[Any]) -> list[Any]:
+    """The metadata of a type, with what Pydantic's `Field` says one by one."""
+    found = []
+    for one in metadata:
+        found.append(one)
+        if isinstance(inner := getattr(one, "metadata", None), list):
+            found.extend(inner)
+    return found
+
+
+def _comments(cls: type) -> dict[str, str]:
+    """The texts below the fields of a class and of its bases, where the source is known."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        if "__annotations__" not in vars(base) or base.__module__.startswith("pydantic."):
+            continue
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except (OSError, TypeError, SyntaxError, ValueError):
+            continue
+        body = tree.body if isinstance(tree, ast.ClassDef) else []
+        for field, text in itertools.pairwise(body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as written)):
+                    found[name] = inspect.cleandoc(written)
+    return found

@@ -1,0 +1,205 @@
+"""Schemas of types, compared with those that controller-gen 0.23 writes for the same shapes in Go, and refused types."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from kcp_py import DefinitionError, IntOrString, Schema, StoredResource
+from kcp_py.cli.definitionyaml import print_definition
+from kcp_py.library.types.resource import stored_resource
+from kcp_py.library.types.schemas import schema_of_resource
+from tests.library.types import gotypes
+
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+EXPECTED = Path(__file__).with_name("controllergen")
+
+
+@pytest.mark.parametrize(("cls", "file"), [(gotypes.Foo, "foos"), (gotypes.Machine, "machines"), (gotypes.Gadget, "gadgets")])
+def test_definitions_are_those_of_controller_gen(cls: type, file: str) -> None:
+    """To the letter, but for the annotation with its version. The Go types are in the same folder as the YAML."""
+    stored = stored_resource(cls)
+    assert isinstance(stored, StoredResource)
+    assert print_definition(stored.definition()) == (EXPECTED / f"hello.zeng.dev_{file}.yaml").read_text("utf-8")
+    stored.served_versions("/registry")
+
+
+class Node(BaseModel):
+    """A tree."""
+
+    children: list[Node] = []
+
+
+class Inner(BaseModel):
+    """A part."""
+
+    size: int = 0
+
+
+class Color(enum.Enum):
+    """Of different types."""
+
+    RED = "red"
+    BLUE = 2
+
+
+T = TypeVar("T")
+
+
+class Box(BaseModel, Generic[T]):
+    """Of anything."""
+
+    content: T
+
+
+def model(annotation: Any, default: Any = ...) -> type:
+    """A resource with one field in its spec."""
+    spec = type("Spec", (BaseModel,), {"__annotations__": {"x": annotation}, "__module__": __name__, **_default(default)})
+    return type("Thing", (BaseModel,), {"__annotations__": {"spec": spec}, "__module__": __name__})
+
+
+def _default(default: Any) -> dict[str, Any]:
+    return {} if default is ... else {"x": default}
+
+
+def field_schema(annotation: Any, default: Any = ...) -> Any:
+    return schema_of_resource(model(annotation, default))["properties"]["spec"]["properties"]["x"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (str, {"type": "string"}),
+        (float, {"type": "number"}),
+        (uuid.UUID, {"type": "string", "format": "uuid"}),
+        (dt.date, {"type": "string", "format": "date"}),
+        (Any, {"x-kubernetes-preserve-unknown-fields": True}),
+        (dict, FREE),
+        (dict[str, Any], FREE),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (list[int | None], {"type": "array", "items": {"type": "integer", "nullable": True}}),
+        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
+        (frozenset[str], {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+        (int | None, {"type": "integer", "nullable": True}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Annotated[float, Field(gt=0, le=1)], {"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": 1}),
+        (Annotated[int, Field(multiple_of=5)], {"type": "integer", "multipleOf": 5}),
+        (list[Annotated[str, Field(min_length=2)]], {"type": "array", "items": {"type": "string", "minLength": 2}}),
+        (Annotated[dict[str, Any], Field(min_length=1)], {**FREE, "minProperties": 1}),
+        (Annotated[str, Schema(format="duration")], {"type": "string", "format": "duration"}),
+        (
+            Annotated[IntOrString | None, Schema(nullable=True)],
+            {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True, "nullable": True},
+        ),
+        (Box[int], {"type": "object", "properties": {"content": {"type": "integer"}}, "required": ["content"]}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_types(annotation: Any, expected: dict[str, Any]) -> None:
+    """What a type and its constraints are in a schema."""
+    found = field_schema(annotation)
+    assert {name: value for name, value in found.items() if name != "description" or name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "expected"),
+    [
+        (str, "a", "a"),
+        (int, 0, 0),
+        (bool, False, False),
+        (list[str], [], None),
+        (list[str], ["a"], ["a"]),
+        (int | None, None, None),
+        (Inner, Inner(), {}),
+        (Inner, Inner(size=3), {"size": 3}),
+        (dict[str, Inner], {"a": Inner(size=3)}, {"a": {"size": 3}}),
+    ],
+    ids=str,
+)
+def test_defaults(annotation: Any, default: Any, expected: Any) -> None:
+    """The values of fields become defaults of the schema; None and empty collections do not, and the field is not required."""
+    spec = schema_of_resource(model(annotation, default))["properties"]["spec"]
+    assert spec["properties"]["x"].get("default") == expected
+    assert "required" not in spec
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        (Node, "Thing.spec.x.children[]: Node contains itself, and schemas of resources cannot; use dict[str, Any] or Any here"),
+        (int | str, "Thing.spec.x: a union has no structural schema (int | str); use IntOrString"),
+        (list[Inner | Color], "Thing.spec.x[]: a union has no structural schema (Inner | Color); use one type, or Annotated"),
+        (bytes, "Thing.spec.x: bytes have no form in JSON by themselves; use pydantic.Base64Bytes"),
+        (dt.timedelta, 'Thing.spec.x: timedelta has no schema; use a text such as "1h30m"'),
+        (decimal.Decimal, "Thing.spec.x: Decimal has no schema; use Quantity, or a text"),
+        (tuple[int, str], "has no schema; use a list, or tuple[X, ...]"),
+        (dict[int, str], "Thing.spec.x: the keys of an object in JSON are texts, not int"),
+        (Color, "Thing.spec.x: the values 'red', 2 are not all texts or all integers"),
+        (Literal["a", 1], "Thing.spec.x: the values 'a', 1 are not all texts or all integers"),
+        (complex, "Thing.spec.x: complex has no schema; use a Pydantic model, a dataclass"),
+        (Annotated[int, Schema(max_length=3)], ""),
+        (Box, "Thing.spec.x.content: ~T has no schema; give the generic class its arguments"),
+    ],
+    ids=str,
+)
+def test_types_without_a_schema(annotation: Any, message: str) -> None:
+    """The message begins with the path of the field, and says what to use."""
+    if not message:
+        thing = type("Thing", (BaseModel,), {"__annotations__": {"spec": model(annotation)}, "__module__": __name__})
+        assert schema_of_resource(thing)
+        return
+    with pytest.raises(DefinitionError) as raised:
+        field_schema(annotation)
+    assert message in str(raised.value)
+
+
+def test_default_factories_that_differ() -> None:
+    """A default of a schema is one value."""
+    cls = dataclasses.make_dataclass("Thing", [("x", str, dataclasses.field(default_factory=lambda: str(uuid.uuid4())))])
+    with pytest.raises(DefinitionError, match=r"Thing\.x: default_factory gives different values; set the value in the hook `default`"):
+        schema_of_resource(cls)
+
+
+def test_aliases_and_free_models() -> None:
+    """An alias is the name in JSON; a model that keeps unknown fields keeps them in the store, too."""
+
+    class Part(BaseModel):
+        model_config = ConfigDict(extra="allow", alias_generator=lambda name: name.upper())
+
+        one: int
+
+    class Thing(BaseModel):
+        spec: Part
+
+    spec = schema_of_resource(Thing)["properties"]["spec"]
+    assert (list(spec["properties"]), spec["required"], spec["x-kubernetes-preserve-unknown-fields"]) == (["ONE"], ["ONE"], True)
+
+    class Twice(BaseModel):
+        one: int = Field(validation_alias="in", serialization_alias="out")
+
+    with pytest.raises(DefinitionError, match=r"Twice\.one: it is read as 'in' and written as 'out'"):
+        schema_of_resource(Twice)
+
+
+def test_dataclasses_need_no_pydantic() -> None:
+    """Definitions of dataclasses do not import it."""
+    code = (
+        "import sys, dataclasses, kcp_py\n"
+        "from kcp_py.library.types.resource import stored_resource\n"
+        "@kcp_py.resource(group='example.com', version='v1')\n"
+        "@dataclasses.dataclass\n"
+        "class Thing:\n    size: int = 1\n"
+        "stored_resource(Thing).served_versions('/registry')\n"
+        "print('pydantic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
