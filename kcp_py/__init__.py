@@ -11,6 +11,7 @@ from kcp_py._version import __version__
 if TYPE_CHECKING:
     from kcp_py.aggregated.server import AggregatedServer, serve_aggregated
     from kcp_py.aggregated.settings import Delegation
+    from kcp_py.aio.clock import Clock
     from kcp_py.apimachinery import errors, fielderrors
     from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
     from kcp_py.authn.authenticator import Authenticator, Credentials
@@ -74,6 +75,7 @@ __all__ = [
     "CachingProxy",
     "Channels",
     "Client",
+    "Clock",
     "ClusterClient",
     "ClusterReader",
     "Column",
@@ -170,6 +172,7 @@ _HOMES = {
     "BlockingClient": "kcp_py.client.blocking",
     "CachingProxy": "kcp_py.proxy.application",
     "Channels": "kcp_py.library.channels",
+    "Clock": "kcp_py.aio.clock",
     "Client": "kcp_py.client.contract",
     "ClusterClient": "kcp_py.client.clusterclient",
     "ClusterReader": "kcp_py.client.clusterclient",

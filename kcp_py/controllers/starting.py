@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from kcp_py.aio import Supervisor
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.core.tokensecrets import CONTROLLER
@@ -54,7 +54,7 @@ def start_controllers(
     tap: Tap,
     selection: Collection[str] = ("*",),
     *,
-    clock: Callable[[], float] = time.time,
+    clock: Clock = SYSTEM_CLOCK,
     settings: ControllerSettings | None = None,
     additional: Sequence[ControllerFactory] = (),
     election: LeaderElection | None = None,
@@ -69,7 +69,7 @@ def start_controllers(
         client: of all clusters.
         tap: on the same store.
         selection: see `is_enabled`.
-        clock: Unix seconds.
+        clock: of delays and deadlines.
         settings: of the controllers; None for the defaults.
         additional: make controllers in addition to those of the server.
         election: the controllers run only while it is won; None to run them always.
@@ -81,7 +81,7 @@ def start_controllers(
         ValueError: the selection names a controller that does not exist, or two controllers have one name.
     """
     settings = settings or ControllerSettings()
-    context = ControllerContext(client, tap)
+    context = ControllerContext(client, tap, clock)
     own = [make(context) for make in additional]
 
     def runs(name: str) -> bool:
@@ -94,22 +94,24 @@ def start_controllers(
     names = [*ALIASES, GarbageCollector.name, *(controller.name for controller in controllers)]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two controllers are named {min(repeated)}")
-    loops = [
-        ReconcileLoop(tap, controller, changes_of(tap, controller), workers=getattr(controller, "workers", WORKERS))
-        for controller in controllers
-        if is_enabled(controller.name, selection)
-    ]
+
+    def loop_of(controller: Controller) -> ReconcileLoop:
+        queue = WorkQueue(per_cluster=controller.per_cluster, schedule=clock.call_later, clock=clock.monotonic)
+        workers = getattr(controller, "workers", WORKERS)
+        return ReconcileLoop(tap, controller, changes_of(tap, controller, clock.sleep), queue=queue, workers=workers)
+
+    loops = [loop_of(controller) for controller in controllers if is_enabled(controller.name, selection)]
     if is_enabled(GarbageCollector.name, selection):
-        queue = WorkQueue(per_cluster=GarbageCollector.per_cluster)
+        queue = WorkQueue(per_cluster=GarbageCollector.per_cluster, schedule=clock.call_later, clock=clock.monotonic)
         throttle = Throttle()
         user = controller_user("generic-garbage-collector")
-        collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=_now(clock), throttle=throttle)
+        collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=_now(clock.time), throttle=throttle)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
-    local = [ReconcileLoop(tap, signer, changes_of(tap, signer))] if signer is not None and runs(signer.name) else []
+    local = [loop_of(signer)] if signer is not None and runs(signer.name) else []
     if usage is not None and runs(LOGICAL_CLUSTER_LIMITS):
-        queue = WorkQueue(per_cluster=ClusterLimitsController.per_cluster)
-        shower = ClusterLimitsController(client, usage, queue)
-        local.append(ReconcileLoop(tap, shower, changes_of(tap, shower), queue=queue))
+        queue = WorkQueue(per_cluster=ClusterLimitsController.per_cluster, schedule=clock.call_later, clock=clock.monotonic)
+        shower = ClusterLimitsController(client, usage, queue, clock=clock.monotonic)
+        local.append(ReconcileLoop(tap, shower, changes_of(tap, shower, clock.sleep), queue=queue))
     _start(supervisor, local)
     if not loops:
         return local
@@ -124,32 +126,34 @@ def _now(clock: Callable[[], float]) -> Callable[[], str]:
     return lambda: format_time(clock())
 
 
-def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, clock: Callable[[], float]) -> Iterator[Controller]:
+def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, clock: Clock) -> Iterator[Controller]:
     """Those of the server that run in one process at a time, but for the garbage collector."""
 
     def acting_as(name: str) -> Client:
         return client.acting_as(controller_user(name))
 
-    now = _now(clock)
+    time, now = clock.time, _now(clock.time)
     namespaces = controller_user("namespace-controller")
     yield ClusterRoleController(acting_as("clusterrole-aggregation-controller"))
     yield CRDController(client, tap, now=now)
-    yield DisruptionController(acting_as("disruption-controller"), clock=clock)
+    yield DisruptionController(acting_as("disruption-controller"), clock=time)
     if settings.event_ttl > 0:
-        yield EventTTLController(client, ttl=settings.event_ttl, clock=clock)
-    yield FinishedJobController(acting_as("ttl-after-finished-controller"), clock=clock)
+        yield EventTTLController(client, ttl=settings.event_ttl, clock=time)
+    yield FinishedJobController(acting_as("ttl-after-finished-controller"), clock=time)
     yield KubeletRequestController(acting_as("certificate-controller"))
-    yield LegacyTokenCleaner(acting_as("legacy-service-account-token-cleaner"), period=settings.token_period, clock=clock)
-    yield LogicalClusterController(client, tap, now=now)
-    yield NamespaceController(client.acting_as(namespaces), tap.acting_as(namespaces), clock=clock, grace=settings.namespace_grace)
-    yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods, clock=clock)
+    yield LegacyTokenCleaner(acting_as("legacy-service-account-token-cleaner"), period=settings.token_period, clock=time)
+    yield LogicalClusterController(client, tap, now=now, monotonic=clock.monotonic)
+    yield NamespaceController(
+        client.acting_as(namespaces), tap.acting_as(namespaces), clock=time, monotonic=clock.monotonic, grace=settings.namespace_grace
+    )
+    yield PodGarbageCollector(acting_as("pod-garbage-collector"), threshold=settings.terminated_pods, clock=time)
     if settings.quota_period > 0:
         yield ResourceQuotaController(tap, period=settings.quota_period)
     yield ClaimProtectionController(acting_as("pvc-protection-controller"))
     yield ClassProtectionController(acting_as("volumeattributesclass-protection-controller"))
     yield VolumeProtectionController(acting_as("pv-protection-controller"))
-    yield SigningRequestCleaner(acting_as("certificate-controller"), clock=clock)
-    yield StorageVersionMigrator(client, clock=clock)
+    yield SigningRequestCleaner(acting_as("certificate-controller"), clock=time)
+    yield StorageVersionMigrator(client, clock=time)
     yield TokenSecretController(acting_as(CONTROLLER))
     yield PolicyStatusController(acting_as("validatingadmissionpolicy-status-controller"))
     if WORKLOADS in settings.simulate:

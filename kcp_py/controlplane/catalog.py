@@ -10,6 +10,8 @@ from kcp_py.apimachinery.kinds import CRDS, GroupResource
 from kcp_py.apis.access import GrantSource
 from kcp_py.apis.apiextensions.strategy import CRDStrategy
 from kcp_py.apis.builtin.resources import builtin_resources
+from kcp_py.apis.certificates.install import SIGNING_REQUESTS
+from kcp_py.apis.certificates.strategy import SigningRequestStrategy
 from kcp_py.apis.core.componentstatuses import component_statuses
 from kcp_py.apis.core.configuration import ConfigMapStrategy
 from kcp_py.apis.core.kubernetes_service import kubernetes_service
@@ -106,7 +108,7 @@ def build_catalog(
     }
     context = SourceContext(access.storage, fanout, root, options.cluster_annotation == "always" and not options.single_cluster)
     requested = ClusterObjects(access)
-    kinds = UpstreamKinds(requested)
+    kinds = UpstreamKinds(requested, clock=access.clock)
     upstream: tuple[ServedResource, ...] = ()
     if batteries.kinds:
         # Imported only if the options need it: see `registry.catalog.compilation`.
@@ -125,9 +127,10 @@ def build_catalog(
     # Of the resources that are not served, too: what they are must not depend on who defines them.
     names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *own, *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
-        CRDS.group_resource: CRDStrategy(builtin=frozenset(names), namespaces="namespaces" in batteries),
-        LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace),
+        CRDS.group_resource: CRDStrategy(builtin=frozenset(names), namespaces="namespaces" in batteries, clock=access.clock),
+        LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace, clock=access.clock),
         _CONFIG_MAPS: ConfigMapStrategy(root_ca),
+        SIGNING_REQUESTS.group_resource: SigningRequestStrategy(access.clock),
     }
     everywhere = (*filter(batteries.serves, builtin_resources(root, strategies=strategies, rests=rests)), *upstream, *added)
     versions = ServedVersions(options.runtime_config, single_cluster=options.single_cluster)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from kcp_py.admission.names import is_on
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
@@ -109,6 +110,7 @@ class ControlPlane(Extensions):
         controllers: Sequence[ControllerFactory] = (),
         batteries: Sequence[str] | None = None,
         fairness: Fairness | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Create a control plane. It opens the store when the context is entered.
 
@@ -131,6 +133,7 @@ class ControlPlane(Extensions):
                 ValueError for a name that is unknown, and for what needs a battery that is not selected.
             fairness: decides when a request may run, in place of the bounds of the server; it is not asked about watches and about
                 administrators.
+            clock: what everything with a TTL counts by. Deadlines of requests and connections stay with the event loop.
         """
         super().__init__(
             apis=apis,
@@ -143,6 +146,7 @@ class ControlPlane(Extensions):
         self._options = options if batteries is None else dataclasses.replace(options, batteries=tuple(batteries))
         self._given_storage = storage
         self._services = services
+        self.clock = clock
         self._fairness = fairness or InFlight()
         self._stack = AsyncExitStack()
         self.gauges = Gauges()
@@ -197,7 +201,7 @@ class ControlPlane(Extensions):
         return root.uid if root is not None else ""
 
     async def _build(self) -> None:
-        options = self._options
+        options, clock = self._options, self.clock
         batteries = Batteries(options)
         if self._has_extensions:
             from kcp_py.telemetry.watchdog import Watchdog  # noqa: PLC0415 - servers without a program have none
@@ -207,14 +211,14 @@ class ControlPlane(Extensions):
         root = options.etcd_prefix
         storage = await self._stack.enter_async_context(self._given_storage or choose_storage(options))
         await migrate_keys(storage, root)
-        supervisor = await self._stack.enter_async_context(Supervisor(_report))
+        supervisor = await self._stack.enter_async_context(Supervisor(_report, sleep=clock.sleep))
         fanout = Fanout(
             storage,
             root,
             max_bytes=options.watch_history_bytes,
             watcher_buffer=options.watch_buffer_events,
         )
-        access = Access(storage)
+        access = Access(storage, clock=clock.time)
 
         async def service_of_tenant(service: Service) -> tuple[str, int] | None:
             return await cluster_services.find(service)
@@ -228,7 +232,7 @@ class ControlPlane(Extensions):
             state = await clusters.state(cluster)
             return None if state is None else state.uid
 
-        service_accounts = build_service_accounts(access, fanout, options)
+        service_accounts = build_service_accounts(access, fanout, options, clock)
         identity = build_identity(
             access,
             fanout,
@@ -237,9 +241,9 @@ class ControlPlane(Extensions):
             authorizers=self._all_authorizers(),
             tokens=token_files.tokens,
             service_accounts=service_accounts,
-            issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges),
-            cluster_issuers=create_cluster_issuers(access, fanout, options, self._stack),
-            webhook_tokens=open_webhook_tokens(options, service_accounts.audiences, self._stack),
+            issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges, clock=clock),
+            cluster_issuers=create_cluster_issuers(access, fanout, options, self._stack, clock=clock),
+            webhook_tokens=open_webhook_tokens(options, service_accounts.audiences, self._stack, clock=clock),
             cluster_uid=cluster_uid,
             batteries=batteries,
         )
@@ -311,6 +315,7 @@ class ControlPlane(Extensions):
             wildcard=catalog.wildcard,
             clusters=clusters,
             fanout=fanout,
+            clock=clock.time,
             tokens=ContinueTokens(await continue_token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
             metrics=RequestMetrics(self._registry),
@@ -327,16 +332,17 @@ class ControlPlane(Extensions):
             self.client,
             self.tap,
             options.controllers,
+            clock=clock,
             settings=ControllerSettings.of(options),
             additional=self._controllers,
-            election=LeaderElection(self.client) if is_elected(options) else None,
+            election=LeaderElection(self.client, clock=clock) if is_elected(options) else None,
             signer=self._signer(),
             usage=quotas,
             absent=batteries.absent_controllers,
         )
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
-        start_compaction(options, supervisor, storage)
+        start_compaction(options, supervisor, storage, clock)
         self._tracer = await start_tracing(options.tracing_config_file, self._stack)
         self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
 
@@ -344,7 +350,7 @@ class ControlPlane(Extensions):
         options = self._options
         authority = AuthorityFiles(options.ca_file, options.pki_directory / "ca.key")
         client = self.client.acting_as(controller_user("certificate-controller"))
-        return SigningController(client, authority.load, longest=options.cluster_signing_duration)
+        return SigningController(client, authority.load, longest=options.cluster_signing_duration, clock=self.clock.time)
 
     def _start_monitoring(self, supervisor: Supervisor, storage: Storage, clusters_prefix: str) -> None:
         options = self._options

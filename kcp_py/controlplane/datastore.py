@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.options import Options
 from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shared_compaction
@@ -71,11 +72,11 @@ async def continue_token_key(storage: Storage, root: str) -> bytes:
             continue
 
 
-def start_compaction(options: Options, supervisor: Supervisor, storage: Storage) -> None:
+def start_compaction(options: Options, supervisor: Supervisor, storage: Storage, clock: Clock = SYSTEM_CLOCK) -> None:
     """Compact old revisions in the background. Servers of one etcd take turns, at the interval of the options; 0: never."""
     if options.storage != "etcd":
         policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
-        supervisor.start("compaction", lambda: run_compaction(storage, policy))
+        supervisor.start("compaction", lambda: run_compaction(storage, policy, clock=clock.monotonic, sleep=clock.sleep))
     elif options.etcd_compaction_interval:
         key = internal_key(options.etcd_prefix, "compact-rev-key")
-        supervisor.start("compaction", lambda: run_shared_compaction(storage, key, options.etcd_compaction_interval))
+        supervisor.start("compaction", lambda: run_shared_compaction(storage, key, options.etcd_compaction_interval, sleep=clock.sleep))

@@ -117,8 +117,14 @@ def build_identity(
     proxy_headers = _proxy_headers(options)
     # An authenticator of the program may know front proxies itself. Then one that it refuses must not be accepted by another rule.
     knows_proxies = any(getattr(one, "knows_front_proxies", False) for one in authenticators)
-    proxies = () if proxy_headers is None or knows_proxies else (RequestHeaders(proxy_headers, options.requestheader_allowed_names),)
-    authenticator = AuthenticatorUnion(*authenticators, *proxies, ClientCertificates(cluster_uid), BearerTokens(bearers, audiences))
+    proxies = (
+        ()
+        if proxy_headers is None or knows_proxies
+        else (RequestHeaders(proxy_headers, options.requestheader_allowed_names, now=access.clock),)
+    )
+    authenticator = AuthenticatorUnion(
+        *authenticators, *proxies, ClientCertificates(cluster_uid, now=access.clock), BearerTokens(bearers, audiences)
+    )
     running = LongRequests(
         authenticator,
         authorizer,

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from kcp_py.aio.clock import Clock
 from kcp_py.aio.settledfile import SettledFile
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.authn.oidc.clusters import ClusterIssuers
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 _FILE_POLL_SECONDS: Final = 3.0
 
 
-def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: Supervisor, gauges: Gauges) -> OperatorIssuers:
+def start_operator_issuers(
+    options: Options, stack: AsyncExitStack, supervisor: Supervisor, gauges: Gauges, *, clock: Clock
+) -> OperatorIssuers:
     """Read the configuration of issuers, and follow its file.
 
     Args:
@@ -32,6 +35,7 @@ def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: 
         stack: closes connections and ends fetches.
         supervisor: runs the task that reads the file again.
         gauges: receive the number of reloads.
+        clock: when tokens and keys end.
 
     Raises:
         OSError: a file cannot be read.
@@ -40,7 +44,7 @@ def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: 
     # The operator chose these providers. The networks that tenants may name do not apply to them.
     caller = Caller(ANY_NETWORK, timeout=PROVIDER_SECONDS)
     stack.push_async_callback(caller.aclose)
-    issuers = OperatorIssuers(options, caller)
+    issuers = OperatorIssuers(options, caller, clock=clock)
     stack.callback(issuers.close)
 
     async def follow(file: SettledFile) -> None:
@@ -56,16 +60,16 @@ def start_operator_issuers(options: Options, stack: AsyncExitStack, supervisor: 
     return issuers
 
 
-def create_cluster_issuers(access: Access, fanout: Fanout, options: Options, stack: AsyncExitStack) -> ClusterIssuers:
+def create_cluster_issuers(access: Access, fanout: Fanout, options: Options, stack: AsyncExitStack, *, clock: Clock) -> ClusterIssuers:
     """Follow the objects that name the issuers of single clusters. Their keys are fetched in the networks that tenants may name."""
     caller = Caller(Networks(options.webhook_networks), timeout=PROVIDER_SECONDS)
     stack.push_async_callback(caller.aclose)
-    issuers = ClusterIssuers(access, fanout, options.etcd_prefix, caller)
+    issuers = ClusterIssuers(access, fanout, options.etcd_prefix, caller, clock=clock)
     stack.callback(issuers.close)
     return issuers
 
 
-def open_webhook_tokens(options: Options, audiences: Audiences, stack: AsyncExitStack) -> WebhookTokens | None:
+def open_webhook_tokens(options: Options, audiences: Audiences, stack: AsyncExitStack, *, clock: Clock) -> WebhookTokens | None:
     """What asks the operator's webhook about tokens; None without one.
 
     Raises:
@@ -81,6 +85,7 @@ def open_webhook_tokens(options: Options, audiences: Audiences, stack: AsyncExit
         options.authentication_token_webhook_version,
         audiences=audiences,
         kept_seconds=options.authentication_token_webhook_cache_ttl,
+        clock=clock.monotonic,
     )
     stack.push_async_callback(tokens.aclose)
     return tokens

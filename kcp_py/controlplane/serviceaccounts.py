@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apis.core.tokensecrets import LAST_USED
 from kcp_py.authn.serviceaccount.authenticator import ServiceAccountTokens
@@ -64,13 +65,14 @@ class ServiceAccounts(NamedTuple):
         self.tokens.connect(clusters)
 
 
-def build_service_accounts(access: Access, fanout: Fanout, options: Options) -> ServiceAccounts:
+def build_service_accounts(access: Access, fanout: Fanout, options: Options, clock: Clock) -> ServiceAccounts:
     """Put the parts together. The keys are read by `Keyring.start`.
 
     Args:
         access: the store.
         fanout: the changes of the store.
         options: the settings.
+        clock: when tokens and keys end.
 
     Raises:
         OSError: a file with keys cannot be read.
@@ -81,7 +83,7 @@ def build_service_accounts(access: Access, fanout: Fanout, options: Options) -> 
     key = internal_key(options.etcd_prefix, "service-account-keys")
     given = load_keys(options.service_account_signing_key_file, options.service_account_key_file)
     settings = Settings(options.service_account_signing_algorithm, options.service_account_key_max_age)
-    keyring = Keyring(access.storage, key, access.clock, settings=settings, given=given)
+    keyring = Keyring(access.storage, key, clock, settings=settings, given=given)
     fanout.listen_internal(key, keyring.changed)
     fanout.listen_gaps(keyring.missed)
     issuers = Issuers(bases, single=ROOT if options.single_cluster else None)

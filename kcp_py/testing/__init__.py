@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcp_py.testing.blocking import BlockingCluster, Server, serving
+    from kcp_py.testing.clock import FakeClock
     from kcp_py.testing.clusters import Cluster, ClusterObjects
     from kcp_py.testing.local import LocalServer, control_plane
     from kcp_py.testing.recording import Recording, SnapshotMismatchError, compare, record
@@ -27,6 +28,7 @@ __all__ = [
     "BlockingCluster",
     "Cluster",
     "ClusterObjects",
+    "FakeClock",
     "LocalServer",
     "Recording",
     "Server",
@@ -41,6 +43,7 @@ _HOMES = {
     "BlockingCluster": "kcp_py.testing.blocking",
     "Cluster": "kcp_py.testing.clusters",
     "ClusterObjects": "kcp_py.testing.clusters",
+    "FakeClock": "kcp_py.testing.clock",
     "LocalServer": "kcp_py.testing.local",
     "Recording": "kcp_py.testing.recording",
     "Server": "kcp_py.testing.blocking",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.controllers import ControllerSettings, start_controllers
 from kcp_py.controllers.events import EVENTS, EventTTLController, last_write
@@ -57,7 +58,9 @@ async def test_an_event_is_deleted_after_its_time(way: str, tmp_path: Path) -> N
         client = plane.control_plane.client
         await client.create(TEAM, EVENTS, event("before"))
         settings = ControllerSettings(event_ttl=0.2)
-        start_controllers(plane.supervisor, plane.client, plane.tap, SELECTION, clock=lambda: time.time() + TTL, settings=settings)
+        start_controllers(
+            plane.supervisor, plane.client, plane.tap, SELECTION, clock=Clock(time=lambda: time.time() + TTL), settings=settings
+        )
 
         async def no_events() -> bool:
             return not await plane.names(TEAM, EVENTS) | await plane.names(OTHER, EVENTS)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
@@ -193,7 +194,11 @@ async def test_it_runs_with_the_other_controllers() -> None:
         await registry.client.create(TEAM, CONFIG_MAPS, since)
         late = cleaner.now + PERIOD + DAY_SECONDS
         start_controllers(
-            registry.supervisor, registry.client, registry.tap, clock=lambda: late, settings=ControllerSettings(token_period=PERIOD)
+            registry.supervisor,
+            registry.client,
+            registry.tap,
+            clock=Clock(time=lambda: late),
+            settings=ControllerSettings(token_period=PERIOD),
         )
         await registry.until_gone(TEAM, SECRETS, "default", "one")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time, parse_time
 from kcp_py.apis.kcp.logicalclusters import delete_after
@@ -302,6 +303,6 @@ async def test_a_restart_keeps_the_grace_period() -> None:
                 pass
         assert len(await registry.keys("team-a")) == 2
     async with open_registry(storage) as registry:
-        start_controllers(registry.supervisor, registry.client, registry.tap, clock=lambda: time.time() + 7200)
+        start_controllers(registry.supervisor, registry.client, registry.tap, clock=Clock(time=lambda: time.time() + 7200))
         await registry.until_gone(TEAM, LOGICAL_CLUSTERS, "", "cluster")
         assert await registry.keys("team-a") == []

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
@@ -255,7 +256,7 @@ async def test_a_cluster_that_is_deleted_has_no_grace() -> None:
     time = VirtualTime()
     async with open_registry(MemoryStorage()) as registry:
         settings = ControllerSettings(namespace_grace=3600)
-        start_controllers(registry.supervisor, registry.client, registry.tap, clock=time.clock, settings=settings)
+        start_controllers(registry.supervisor, registry.client, registry.tap, clock=Clock(time=time.clock), settings=settings)
         await delete_at(registry, time, "shop")
         await registry.client.create(TEAM, NAMESPACES, namespace("other"))
         await registry.client.create(TEAM, CONFIG_MAPS, config_map("one", "other"))

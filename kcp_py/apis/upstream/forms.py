@@ -7,7 +7,8 @@ patch and field ownership get the missing keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -49,6 +50,8 @@ class KindForm(NamedTuple):
     """Of the kind itself; None: the CRD's."""
     objects: ClusterObjects | None = None
     """Of the cluster of a request, for the subresources of the kind; None: it has none."""
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
 
     @property
     def upstream_model(self) -> str:
@@ -57,7 +60,7 @@ class KindForm(NamedTuple):
 
     def strategy(self, version: Mapping[str, Any]) -> Strategy:
         """The rules of the kind."""
-        return UpstreamStrategy(self.kind, version)
+        return UpstreamStrategy(self.kind, version, clock=self.clock)
 
     def columns(self) -> Sequence[Column] | None:
         """What `kubectl get` shows of the kind; None: nothing in particular."""
@@ -77,15 +80,18 @@ class KindForm(NamedTuple):
         return {label: FIELD_PATHS.get(label, label) for label in self.kind.field_labels}
 
 
-def kind_forms(spec: Mapping[str, Any], objects: ClusterObjects | None = None) -> Mapping[str, KindForm]:
+def kind_forms(
+    spec: Mapping[str, Any], objects: ClusterObjects | None = None, clock: Callable[[], float] = time.time
+) -> Mapping[str, KindForm]:
     """The versions of a CRD that define a kind of Kubernetes, by name.
 
     Args:
         spec: of the CRD.
         objects: what the subresources of the kind work with; None for a kind without them.
+        clock: Unix seconds.
     """
     found = {version["name"]: kind_form(spec, version) for version in spec["versions"]}
-    return {version: form._replace(objects=objects) for version, form in found.items() if form is not None}
+    return {version: form._replace(objects=objects, clock=clock) for version, form in found.items() if form is not None}
 
 
 def kind_form(spec: Mapping[str, Any], version: Mapping[str, Any]) -> KindForm | None:

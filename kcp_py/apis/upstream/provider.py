@@ -6,7 +6,8 @@ the first CRD of such a kind.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kcp_py.bootstrap.upstream_kinds import upstream_kinds
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 class UpstreamKinds:
     """A `registry.catalog.upstream.UpstreamKinds` that knows all of them."""
 
-    def __init__(self, objects: ClusterObjects | None = None) -> None:
-        """Know the kinds. `objects` are those of a server, for subresources; None where nothing is served."""
+    def __init__(self, objects: ClusterObjects | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        """Know the kinds.
+
+        Args:
+            objects: those of a server, for subresources; None where nothing is served.
+            clock: Unix seconds.
+        """
+        self._clock = clock
         self._objects: Final = objects
 
     def forms(self, spec: Mapping[str, Any]) -> Mapping[str, UpstreamForm]:
@@ -30,7 +37,7 @@ class UpstreamKinds:
             return {}
         from kcp_py.apis.upstream.forms import kind_forms  # noqa: PLC0415
 
-        return kind_forms(spec, self._objects)
+        return kind_forms(spec, self._objects, self._clock)
 
     def converter(self, forms: Collection[UpstreamForm | None]) -> Converter | None:
         """`UpstreamKinds.converter`."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, not_supported
 from kcp_py.apis.jwt.authenticators import ClaimValue, JWTAuthenticator
 from kcp_py.apis.jwt.validation import validate_configuration
@@ -24,7 +25,7 @@ def build_tokens(
     algorithms: Sequence[str],
     disallowed: Sequence[str],
     problems: Sequence[FieldError],
-    now: Callable[[], float],
+    clock: Clock,
 ) -> JWTTokens:
     """Validate a configuration, and make what verifies the tokens of its issuers.
 
@@ -34,7 +35,7 @@ def build_tokens(
         algorithms: the signature algorithms that are accepted; empty for all that are supported.
         disallowed: issuers that others verify.
         problems: those that the configuration has anyway.
-        now: seconds since the epoch.
+        clock: when tokens and keys end.
 
     Raises:
         AuthenticationError: the configuration is invalid.
@@ -44,8 +45,8 @@ def build_tokens(
     if every := [*more, *problems, *unknown]:
         raise AuthenticationError(f"invalid authentication configuration: {aggregate(every)}")
     accepted = algorithms or ALGORITHMS
-    issuers = [issuer_of(authenticator, caller, algorithms=accepted, now=now) for authenticator in found]
-    return JWTTokens(issuers, algorithms=accepted, now=now)
+    issuers = [issuer_of(authenticator, caller, algorithms=accepted, now=clock.time, clock=clock.monotonic) for authenticator in found]
+    return JWTTokens(issuers, algorithms=accepted, now=clock.time)
 
 
 def issuer_of(

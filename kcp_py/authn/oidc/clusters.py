@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.apis.jwt.resource import (
@@ -51,7 +52,7 @@ _PAGE: Final = 500
 class ClusterIssuers:
     """A `TokenAuthenticator` of the issuers of each cluster, and a `WriteObserver` of their objects."""
 
-    def __init__(self, access: Access, fanout: Fanout, root: str, caller: Caller) -> None:
+    def __init__(self, access: Access, fanout: Fanout, root: str, caller: Caller, *, clock: Clock = SYSTEM_CLOCK) -> None:
         """Begin to follow writes.
 
         Args:
@@ -59,7 +60,9 @@ class ClusterIssuers:
             fanout: the changes of the store.
             root: the prefix of the store's keys.
             caller: fetches keys in the networks that tenants may name.
+            clock: when tokens and keys end.
         """
+        self._clock = clock
         self._access = access
         self._caller = caller
         self._keys = resource_keys(root, GROUP, RESOURCE, namespaced=False)
@@ -206,12 +209,12 @@ class ClusterIssuers:
                 continue
             for one in found:
                 if len(issuers) < MOST_ISSUERS and one.issuer not in issuers:
-                    issuers[one.issuer] = issuer_of(one, caller, cluster=cluster)
+                    issuers[one.issuer] = issuer_of(one, caller, cluster=cluster, now=self._clock.time, clock=self._clock.monotonic)
 
         def confine(user: UserInfo) -> UserInfo | None:
             return confined(user, cluster)
 
-        return JWTTokens(list(issuers.values()), budget=_BUDGET, confine=confine, size=_KEPT_TOKENS)
+        return JWTTokens(list(issuers.values()), budget=_BUDGET, confine=confine, size=_KEPT_TOKENS, now=self._clock.time)
 
 
 def confined(user: UserInfo, cluster: Name) -> UserInfo | None:

@@ -6,13 +6,13 @@ Source: kubernetes `pkg/kubeapiserver/options/authentication.go`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.offload import offload
 from kcp_py.apimachinery.fielderrors import FieldError, forbidden
 from kcp_py.authn.anonymous import AnonymousAccess
@@ -41,14 +41,14 @@ class OperatorIssuers:
         reloads: the number of reloads of the file by their outcome.
     """
 
-    def __init__(self, options: Options, caller: Caller, disallowed: Sequence[str] = (), *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, options: Options, caller: Caller, disallowed: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK) -> None:
         """Read the options, and the file if they name one.
 
         Args:
             options: the settings.
             caller: fetches the keys of the issuers.
             disallowed: issuers that others verify.
-            now: seconds since the epoch.
+            clock: when tokens and keys end.
 
         Raises:
             OSError: a file cannot be read.
@@ -57,7 +57,7 @@ class OperatorIssuers:
         self._options = options
         self._caller = caller
         self._disallowed = tuple(disallowed)
-        self._now = now
+        self._clock = clock
         self._path = options.authentication_config
         self._data = b""
         self._error = ""
@@ -131,7 +131,7 @@ class OperatorIssuers:
         from kcp_py.authn.oidc.building import build_tokens  # noqa: PLC0415
 
         return build_tokens(
-            document, self._caller, algorithms=self._algorithms, disallowed=self._disallowed, problems=problems, now=self._now
+            document, self._caller, algorithms=self._algorithms, disallowed=self._disallowed, problems=problems, clock=self._clock
         )
 
 

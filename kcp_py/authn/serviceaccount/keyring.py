@@ -8,13 +8,13 @@ that it has signed has expired: the record says until when these are valid, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 import structlog
 
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.offload import offload
 from kcp_py.authn.serviceaccount.newkeys import algorithm_of, generate_pem
 from kcp_py.storage.contract import Compare, ConflictError, Event, Put, Storage
@@ -84,14 +84,14 @@ class Keyring:
     """The keys that sign and verify."""
 
     def __init__(
-        self, storage: Storage, key: str, clock: Callable[[], float], *, settings: Settings = DEFAULTS, given: GivenKeys = NO_FILES
+        self, storage: Storage, key: str, clock: Clock = SYSTEM_CLOCK, *, settings: Settings = DEFAULTS, given: GivenKeys = NO_FILES
     ) -> None:
         """Prepare. `start` reads the keys.
 
         Args:
             storage: the store.
             key: of the record.
-            clock: the present in unix seconds.
+            clock: the age of keys, and when they are looked at.
             settings: how keys are made.
             given: the keys of the operator.
         """
@@ -115,7 +115,7 @@ class Keyring:
         """
         await self.reload()
         while not self._loaded.keys and self._given.signing is None:
-            now = self._clock()
+            now = self._clock.time()
             await self._store((KeyRecord(await self._new_key(), now, 0.0),))
 
     async def run(self) -> None:
@@ -124,9 +124,7 @@ class Keyring:
             self._missed.clear()
             await self.reload()
             await self.rotate_if_due()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_CHECK_SECONDS):
-                    await self._missed.wait()
+            await self._clock.wait(self._missed, _CHECK_SECONDS)
 
     def changed(self, event: Event) -> None:
         """The record was changed, maybe by another server."""
@@ -166,7 +164,7 @@ class Keyring:
                 # The record was deleted, to end all tokens.
                 await self.start()
                 continue
-            record = keys[self._current(self._clock())]
+            record = keys[self._current(self._clock.time())]
             if record.signed_until >= expires:
                 return (await self._signing_key(record)).sign(claims)
             covered = min(expires + _AHEAD, NEVER)
@@ -183,7 +181,7 @@ class Keyring:
         """
         if self._given.signing is not None or not self._loaded.keys:
             return False
-        now = self._clock()
+        now = self._clock.time()
         keys = self._loaded.keys
         # A key that is replaced signs no more, and its tokens have expired.
         current = self._current(now - _LEEWAY)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import EVERYTHING, Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
@@ -82,6 +83,8 @@ class ControllerContext:
     """The API of all logical clusters, for the controllers' own user."""
     tap: Tap
     """The store behind it."""
+    clock: Clock = SYSTEM_CLOCK
+    """Of the server. `Later` and retries count by it."""
 
 
 ControllerFactory = Callable[[ControllerContext], Controller]

@@ -11,14 +11,13 @@ import asyncio
 import math
 import random
 import socket
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import structlog
 
+from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import format_micro_time
@@ -95,31 +94,22 @@ def next_record(current: Record | None, identity: str, now: str) -> Record:
     return Record(identity, LEASE_SECONDS, now, now, current.transitions + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The time of day, seconds that do not go back, and waiting."""
-
-    wall: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
-
-
 class LeaderElection:
     """One candidate. It competes for the lease, runs what only the leader may run, and competes again when it has lost."""
 
-    def __init__(self, client: Client, *, identity: str = "", lease: Key = LEASE, clock: Clock | None = None) -> None:
+    def __init__(self, client: Client, *, identity: str = "", lease: Key = LEASE, clock: Clock = SYSTEM_CLOCK) -> None:
         """Prepare.
 
         Args:
             client: of the cluster that holds the Lease.
             identity: of this process; empty for `own_identity`.
             lease: the logical cluster, the namespace and the name of the Lease.
-            clock: for tests.
+            clock: when the lease ends.
         """
         self._client = client
         self._place = lease
         self.identity = identity or own_identity()
-        self._clock = clock if clock is not None else Clock()
+        self._clock = clock
         self._lease: dict[str, Any] | None = None
         self._observed: Record | None = None
         self._observed_at = 0.0
@@ -188,7 +178,7 @@ class LeaderElection:
                 self._observed, self._observed_at = record, self._clock.monotonic()
             if record is not None and record.holder not in {"", self.identity} and not self._is_expired(record):
                 return False
-            wanted = next_record(record, self.identity, format_micro_time(self._clock.wall()))
+            wanted = next_record(record, self.identity, format_micro_time(self._clock.time()))
             self._lease = await self._write(lease, wanted)
         except StatusError as error:
             if error.reason not in {"Conflict", "AlreadyExists"}:
@@ -220,7 +210,7 @@ class LeaderElection:
         record, lease = self._observed, self._lease
         if record is None or lease is None or record.holder != self.identity:
             return
-        now = format_micro_time(self._clock.wall())
+        now = format_micro_time(self._clock.time())
         released = Record("", 1.0, now, now, record.transitions)
         self._lease = None
         try:

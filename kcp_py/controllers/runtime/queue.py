@@ -7,8 +7,9 @@ import random
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
+from kcp_py.aio.clock import Schedule, Timer, call_later
 from kcp_py.client.keys import Key
 from kcp_py.controllers.runtime.queuemetrics import QueueMetrics
 from kcp_py.logicalcluster import Name
@@ -22,21 +23,6 @@ _LARGEST_EXPONENT: Final = 30
 
 _Place = tuple[str, str]
 """Namespace and name."""
-
-
-class Timer(Protocol):
-    """What `schedule` returns."""
-
-    def cancel(self) -> None: ...
-
-
-Schedule = Callable[[float, Callable[[], None]], Timer]
-"""(seconds, function) -> a handle; calls the function once the time has passed."""
-
-
-def call_later(seconds: float, function: Callable[[], None]) -> Timer:
-    """The `Schedule` of the running event loop."""
-    return asyncio.get_running_loop().call_later(seconds, function)
 
 
 class WorkQueue:
@@ -59,7 +45,7 @@ class WorkQueue:
 
         Args:
             per_cluster: how many keys of one cluster may be worked on at the same time.
-            schedule: for tests.
+            schedule: calls functions when keys are due.
             jitter: a number from 0 to 1 that spreads retries over the second half of their delay.
             longest_delay: of retries, in seconds.
             clock: seconds that do not go back, for the metrics.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.clock import Clock
 from kcp_py.authn.serviceaccount.keyring import MOST_KEYS, NEVER, SETTLING, GivenKeys, Keyring, Settings
 from kcp_py.authn.serviceaccount.keys import parse_private
 from kcp_py.authn.serviceaccount.newkeys import generate_pem
@@ -22,13 +23,12 @@ DAY = 86400.0
 MONTH = Settings(max_age=30 * DAY)
 
 
-class Clock:
+class SetClock(Clock):
     """A clock that is set."""
 
-    now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+    def __init__(self) -> None:
+        super().__init__(time=lambda: self.now)
+        self.now = 1_800_000_000.0
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ async def storage() -> AsyncIterator[Storage]:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock() -> SetClock:
     """The clock of all servers."""
-    return Clock()
+    return SetClock()
 
 
-async def keyring(storage: Storage, clock: Clock, settings: Settings = MONTH, **more: Any) -> Keyring:
+async def keyring(storage: Storage, clock: SetClock, settings: Settings = MONTH, **more: Any) -> Keyring:
     """The keys of another server."""
     made = Keyring(storage, KEY, clock, settings=settings, **more)
     await made.start()
@@ -57,14 +57,14 @@ async def kid(keys: Keyring, token: str) -> str:
     return found
 
 
-async def test_servers_share_the_first_key(storage: Storage, clock: Clock) -> None:
+async def test_servers_share_the_first_key(storage: Storage, clock: SetClock) -> None:
     """The first server makes it, and signs at once. The second one finds it."""
     first, second = await keyring(storage, clock), await keyring(storage, clock)
     assert await first.verifying() == await second.verifying()
     assert await kid(second, await first.sign({}, clock.now + 60))
 
 
-async def test_servers_that_start_together_agree(storage: Storage, clock: Clock) -> None:
+async def test_servers_that_start_together_agree(storage: Storage, clock: SetClock) -> None:
     """Of two servers that both find no key, one stores its key, and the other one takes that."""
     first, second = Keyring(storage, KEY, clock), Keyring(storage, KEY, clock)
     await first.reload()
@@ -74,7 +74,7 @@ async def test_servers_that_start_together_agree(storage: Storage, clock: Clock)
     assert list(await first.verifying()) == list(await second.verifying())
 
 
-async def test_a_new_key_is_published_before_it_signs(storage: Storage, clock: Clock) -> None:
+async def test_a_new_key_is_published_before_it_signs(storage: Storage, clock: SetClock) -> None:
     """All servers know the key for two hours before the first token of it, and old tokens stay valid."""
     first, second = await keyring(storage, clock), await keyring(storage, clock)
     old = await first.sign({}, clock.now + 60)
@@ -92,7 +92,7 @@ async def test_a_new_key_is_published_before_it_signs(storage: Storage, clock: C
     assert await kid(second, old) == before
 
 
-async def test_only_one_server_rotates(storage: Storage, clock: Clock) -> None:
+async def test_only_one_server_rotates(storage: Storage, clock: SetClock) -> None:
     """A server that finds the record changed takes the key of the other one."""
     first, second = await keyring(storage, clock), await keyring(storage, clock)
     clock.now += 30 * DAY
@@ -101,7 +101,7 @@ async def test_only_one_server_rotates(storage: Storage, clock: Clock) -> None:
     assert list(await second.verifying()) == list(await first.verifying())
 
 
-async def test_a_key_stays_for_as_long_as_its_tokens(storage: Storage, clock: Clock) -> None:
+async def test_a_key_stays_for_as_long_as_its_tokens(storage: Storage, clock: SetClock) -> None:
     """A replaced key is removed when the last token has expired, and not before, on every server."""
     first, second = await keyring(storage, clock), await keyring(storage, clock)
     old = await second.sign({}, clock.now + 60 * DAY)
@@ -118,7 +118,7 @@ async def test_a_key_stays_for_as_long_as_its_tokens(storage: Storage, clock: Cl
     assert all(one.verify(old.encode()) is None for one in (await first.verifying()).values())
 
 
-async def test_keys_of_endless_tokens_stay(storage: Storage, clock: Clock) -> None:
+async def test_keys_of_endless_tokens_stay(storage: Storage, clock: SetClock) -> None:
     """A key that has signed a token without an end is never removed, and rotation pauses when there are too many of them."""
     keys = await keyring(storage, clock)
     tokens = []
@@ -130,7 +130,7 @@ async def test_keys_of_endless_tokens_stay(storage: Storage, clock: Clock) -> No
     assert len({await kid(keys, token) for token in tokens}) == MOST_KEYS == len(await keys.verifying())
 
 
-async def test_most_tokens_write_nothing(storage: Storage, clock: Clock) -> None:
+async def test_most_tokens_write_nothing(storage: Storage, clock: SetClock) -> None:
     """The record covers a day of tokens at a time."""
     keys = await keyring(storage, clock)
     await keys.sign({}, clock.now + 3600)
@@ -140,7 +140,7 @@ async def test_most_tokens_write_nothing(storage: Storage, clock: Clock) -> None
     assert await storage.revision() == revision
 
 
-async def test_another_algorithm_replaces_the_key(storage: Storage, clock: Clock) -> None:
+async def test_another_algorithm_replaces_the_key(storage: Storage, clock: SetClock) -> None:
     """A changed setting is a rotation."""
     await keyring(storage, clock)
     keys = await keyring(storage, clock, Settings("RS256"))
@@ -150,7 +150,7 @@ async def test_another_algorithm_replaces_the_key(storage: Storage, clock: Clock
     assert [one.algorithm for one in (await keys.verifying()).values() if one.id == await kid(keys, token)] == ["RS256"]
 
 
-async def test_a_deleted_record_ends_all_tokens(storage: Storage, clock: Clock) -> None:
+async def test_a_deleted_record_ends_all_tokens(storage: Storage, clock: SetClock) -> None:
     """An operator who deletes the keys ends every token. The next one is signed with a new key."""
     keys = await keyring(storage, clock)
     old, generation = await keys.sign({}, clock.now + 60), keys.generation
@@ -163,7 +163,7 @@ async def test_a_deleted_record_ends_all_tokens(storage: Storage, clock: Clock) 
     assert all(one.verify(old.encode()) is None for one in (await keys.verifying()).values())
 
 
-async def test_keys_of_the_operator(storage: Storage, clock: Clock) -> None:
+async def test_keys_of_the_operator(storage: Storage, clock: SetClock) -> None:
     """They sign and verify. The store gets no key, and those that it has verify on."""
     before = await keyring(storage, clock)
     old = await before.sign({}, clock.now + 60)
@@ -178,7 +178,7 @@ async def test_keys_of_the_operator(storage: Storage, clock: Clock) -> None:
         assert await empty.get(KEY) is None
 
 
-async def test_servers_follow_the_store(storage: Storage, clock: Clock) -> None:
+async def test_servers_follow_the_store(storage: Storage, clock: SetClock) -> None:
     """The feed tells a server of the keys of another one, and of their deletion. Older states that come late change nothing."""
     fanout = Fanout(storage, "/registry")
     first = await keyring(storage, clock)
@@ -205,7 +205,7 @@ async def test_servers_follow_the_store(storage: Storage, clock: Clock) -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_missed_changes_are_read(storage: Storage, clock: Clock) -> None:
+async def test_missed_changes_are_read(storage: Storage, clock: SetClock) -> None:
     """Where the feed has a gap, the record is read again."""
     first, second = await keyring(storage, clock), await keyring(storage, clock)
     running = asyncio.create_task(second.run())

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery import errors
 from kcp_py.controllers.runtime.election import (
     CLUSTER,
     LEASES,
     NAME,
     NAMESPACE,
-    Clock,
     LeaderElection,
     Record,
     next_record,
@@ -36,7 +36,7 @@ class Time:
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def clock(self) -> Clock:
-        return Clock(wall=lambda: self.now, monotonic=lambda: self.now, sleep=self.sleep)
+        return Clock(time=lambda: self.now, monotonic=lambda: self.now, sleep=self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,0 +1,119 @@
+"""A clock that is set forward, alone and as the clock of a control plane."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kcp_py import GroupVersionResource
+from kcp_py.testing import FakeClock, control_plane
+from tests.eventloop import until_idle
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = GroupVersionResource("", "v1", "events")
+MAPS = GroupVersionResource("", "v1", "configmaps")
+ACCOUNTS = GroupVersionResource("", "v1", "serviceaccounts")
+REVIEWS = GroupVersionResource("authentication.k8s.io", "v1", "tokenreviews")
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+async def test_a_frozen_clock_stands_still() -> None:
+    """Time passes by `advance` alone, as far as it says."""
+    clock = FakeClock(START, frozen=True)
+    assert clock.now == START
+    await clock.advance(90)
+    await clock.advance(timedelta(hours=1))
+    assert clock.now == START + timedelta(seconds=3690)
+    await clock.advance_to(datetime(2030, 6, 1, tzinfo=UTC))
+    assert clock.now == datetime(2030, 6, 1, tzinfo=UTC)
+
+
+async def test_what_is_due_runs_in_order_at_its_time() -> None:
+    """Code that waits again on the way is woken again; cancelled timers do not run."""
+    clock = FakeClock(START, frozen=True)
+    seen: list[tuple[str, float]] = []
+
+    async def every(name: str, seconds: float) -> None:
+        while True:
+            await clock.sleep(seconds)
+            seen.append((name, (clock.now - START).total_seconds()))
+
+    tasks = [asyncio.ensure_future(every("a", 10)), asyncio.ensure_future(every("b", 15))]
+    clock.call_later(12, lambda: seen.append(("never", 0))).cancel()
+    await until_idle()
+    await clock.advance(31)
+    assert seen == [("a", 10), ("b", 15), ("a", 20), ("b", 30), ("a", 30)]
+    for task in tasks:
+        task.cancel()
+
+
+async def test_a_running_clock_wakes_sleepers_by_itself() -> None:
+    """Short waits end without `advance`."""
+    clock = FakeClock()
+    async with asyncio.timeout(30):
+        await clock.sleep(0.01)
+        await clock.sleep(0)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("inf"), float("nan")])
+async def test_a_clock_goes_forward_only(seconds: float) -> None:
+    """Other times are refused."""
+    clock = FakeClock()
+    with pytest.raises(ValueError, match="forward"):
+        await clock.advance(seconds)
+
+
+def test_a_time_of_day_needs_a_zone() -> None:
+    """A naive datetime would mean another time on each machine."""
+    with pytest.raises(ValueError, match="zone"):
+        FakeClock(datetime(2030, 1, 1))  # noqa: DTZ001 - the subject of the test
+
+
+async def test_objects_are_created_at_the_time_of_the_clock() -> None:
+    """`creationTimestamp` follows it."""
+    clock = FakeClock(START)
+    async with control_plane(parts={"clock": clock}, controllers=()) as server:
+        cluster = await server.new_cluster()
+        made = await server.client.create(cluster.name, MAPS, {"metadata": {"name": "a", "namespace": "default"}})
+        assert made["metadata"]["creationTimestamp"].startswith("2030-01-01T00:0")
+        await clock.advance(timedelta(days=365))
+        made = await server.client.create(cluster.name, MAPS, {"metadata": {"name": "b", "namespace": "default"}})
+        assert made["metadata"]["creationTimestamp"].startswith("2031-01-01T00:0")
+
+
+async def test_events_go_after_their_time() -> None:
+    """The controller looks when the clock says so."""
+    clock = FakeClock(START)
+    async with control_plane(parts={"clock": clock}, controllers=("event-ttl-controller",), event_ttl=3600.0) as server:
+        cluster = await server.new_cluster()
+        event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"namespace": "default"}, "type": "Normal"}
+        made = await server.client.create(cluster.name, EVENTS, event)
+        assert made["metadata"]["creationTimestamp"].startswith("2030")
+        found: Any = [made]
+        async with asyncio.timeout(60):
+            while found:
+                await clock.advance(1800)
+                found = (await server.client.list(cluster.name, EVENTS, "default")).items
+
+
+async def test_tokens_end_with_the_clock() -> None:
+    """A token of a service account is refused after its hour."""
+    clock = FakeClock()
+    async with control_plane(parts={"clock": clock}, controllers=()) as server:
+        cluster = await server.new_cluster()
+        account = {"metadata": {"name": "robot", "namespace": "default"}}
+        await server.client.create(cluster.name, ACCOUNTS, account)
+        request = {"metadata": {"namespace": "default"}, "spec": {"expirationSeconds": 3600}}
+        token = (await server.client.create(cluster.name, ACCOUNTS, request, name="robot", subresource="token"))["status"]["token"]
+
+        async def accepted() -> bool:
+            review = await server.client.create(cluster.name, REVIEWS, {"spec": {"token": token}})
+            return bool(review["status"].get("authenticated"))
+
+        assert await accepted()
+        await clock.advance(3500)
+        assert await accepted()
+        await clock.advance(200)
+        assert not await accepted()
