@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kcp_py.testing.blocking import BlockingCluster, Server, serving
     from kcp_py.testing.clock import FakeClock
     from kcp_py.testing.clusters import Cluster, ClusterObjects
+    from kcp_py.testing.faults import Faults
     from kcp_py.testing.local import LocalServer, control_plane
     from kcp_py.testing.recording import Recording, SnapshotMismatchError, compare, record
 
@@ -29,6 +30,7 @@ __all__ = [
     "Cluster",
     "ClusterObjects",
     "FakeClock",
+    "Faults",
     "LocalServer",
     "Recording",
     "Server",
@@ -44,6 +46,7 @@ _HOMES = {
     "Cluster": "kcp_py.testing.clusters",
     "ClusterObjects": "kcp_py.testing.clusters",
     "FakeClock": "kcp_py.testing.clock",
+    "Faults": "kcp_py.testing.faults",
     "LocalServer": "kcp_py.testing.local",
     "Recording": "kcp_py.testing.recording",
     "Server": "kcp_py.testing.blocking",
