@@ -62,6 +62,15 @@ class RemoteClient(ClusterViews):
         """
         return cls(Transport(KubeconfigContext.load(path, context)))
 
+    @classmethod
+    def in_cluster(cls) -> Self:
+        """The client of a pod, for the API server of its cluster, with the token and the authority of its service account.
+
+        Raises:
+            KubeconfigError: the program does not run in a pod.
+        """
+        return cls(Transport(KubeconfigContext.in_cluster()))
+
     async def __aenter__(self) -> Self:
         return self
 

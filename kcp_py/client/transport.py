@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpcore
 import orjson
@@ -18,7 +19,7 @@ from kcp_py._version import __version__
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.egress.connections import Connections
-from kcp_py.kubeconfig import KubeconfigContext
+from kcp_py.kubeconfig import KubeconfigContext, KubeconfigError
 from kcp_py.kubeconfig.credentials import Credentials
 
 Query = Sequence[tuple[str, str]]
@@ -64,6 +65,10 @@ class Transport:
         self._credentials = credentials if credentials is not None else Credentials(context)
         self._agent = ("User-Agent", f"kcp-py/{__version__}")
         self._connections: Connections | None = None
+        # The name in the certificate, where it is not that of the URL.
+        name = context.cluster.get("tls-server-name")
+        self._server_name = {"sni_hostname": str(name)} if name else {}
+        self._proxy = proxy_of(context)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -143,18 +148,22 @@ class Transport:
     ) -> AsyncIterator[httpcore.Response]:
         """Send a request once, with the present credentials."""
         begun = self._credentials.now()
-        loaded = await self._credentials.current()
+        try:
+            loaded = await self._credentials.current()
+        except KubeconfigError as error:
+            raise StatusError(401, "Unauthorized", str(error)) from error
         connections = self._connections
         if connections is None or connections.tls is not loaded.tls:
             # Connections with replaced certificates are closed when the requests on them have ended.
-            replaced, self._connections = connections, Connections(loaded.tls, _CONNECTIONS)
+            replaced, self._connections = connections, Connections(loaded.tls, _CONNECTIONS, proxy=self._proxy)
             connections = self._connections
             if replaced is not None:
                 await replaced.retire()
         sent = [self._agent, *loaded.headers, *headers]
+        extensions = {**_timeouts(answer), **self._server_name}
         async with (
             connections.used() as pool,
-            pool.stream(method, self._url(path, query), headers=sent, content=body, extensions=_timeouts(answer)) as response,
+            pool.stream(method, self._url(path, query), headers=sent, content=body, extensions=extensions) as response,
         ):
             if response.status == 401:
                 self._credentials.refused(begun)
@@ -167,6 +176,24 @@ class Transport:
     def _unreachable(self, error: Exception) -> StatusError:
         reason = " ".join(str(error).split()) or type(error).__name__
         return errors.service_unavailable(f"{self.base_url}: {reason}")
+
+
+def proxy_of(context: KubeconfigContext) -> str:
+    """The URL of the proxy to a server; empty without one.
+
+    As client-go: `proxy-url` of the kubeconfig, else the variables of the environment, which do not count for this machine.
+
+    Raises:
+        KubeconfigError: the proxy is of another kind.
+    """
+    parts = urlsplit(context.base_url)
+    host = parts.hostname or ""
+    found = str(context.cluster.get("proxy-url") or "")
+    if not found and not (host == "localhost" or host.startswith("127.") or host == "::1" or proxy_bypass(host)):
+        found = getproxies().get(parts.scheme, "")
+    if found and urlsplit(found).scheme not in {"http", "https"}:
+        raise KubeconfigError(f"{context.file}: proxy-url: {found}: only proxies of HTTP are supported")
+    return found
 
 
 def retry_seconds(code: int, headers: Iterable[tuple[bytes, bytes]]) -> float | None:

@@ -24,6 +24,7 @@ from kcp_py.kubeconfig import (
     read_token_file,
     token_header,
 )
+from kcp_py.kubeconfig.execplugin import has_plugin, run_plugin
 
 READ_SECONDS: Final = 50.0
 """How long the content of the files is used before they are read again."""
@@ -46,37 +47,48 @@ class Loaded(NamedTuple):
 class Credentials:
     """The credentials of one context."""
 
-    def __init__(self, context: KubeconfigContext, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, context: KubeconfigContext, *, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         """Read them.
 
         Args:
             context: the server and the user.
             clock: seconds, for tests.
+            wall: Unix seconds, for tests.
 
         Raises:
             KubeconfigError: a credential cannot be used.
         """
         self._context = context
         self._clock = clock
+        self._wall = wall
         self._files: TlsFiles | None = None
         self._read_at = clock()
         self._due = False
         self._lock = asyncio.Lock()
-        headers = tuple(token_header(context).items())
+        self._plugin = has_plugin(context)
+        self._expires: float | None = None
+        self._answered = False
+        headers = () if self._plugin else tuple(token_header(context).items())
         tls = None
         if context.base_url.startswith("https:"):
             self._files = read_tls_files(context)
             tls = client_ssl_context(context, self._files)
         self._loaded = Loaded(headers, tls)
         # A token file wins over a token in the kubeconfig as soon as it can be read, as in client-go.
-        self._due = bool(context.user.get("token") and context.user.get("tokenFile"))
+        self._due = self._plugin or bool(context.user.get("token") and context.user.get("tokenFile"))
 
     def now(self) -> float:
         """The time by which credentials are read again, for `refused`."""
         return self._clock()
 
     async def current(self) -> Loaded:
-        """The credentials for a request that begins now. Files that cannot be used leave the last ones in use."""
+        """The credentials for a request that begins now. Files and programs that cannot be used leave the last ones in use.
+
+        Raises:
+            KubeconfigError: a program has not given any credential yet.
+        """
         if self._is_due():
             async with self._lock:
                 if self._is_due():
@@ -84,6 +96,9 @@ class Credentials:
                     try:
                         self._loaded = await asyncio.to_thread(self._read)
                     except KubeconfigError as error:
+                        if self._plugin and not self._answered:
+                            self._due = True
+                            raise
                         _log.warning("credentials_not_reloaded", error=str(error))
         return self._loaded
 
@@ -97,10 +112,14 @@ class Credentials:
             self._due = True
 
     def _is_due(self) -> bool:
+        if self._plugin:
+            return self._due or (self._expires is not None and self._wall() >= self._expires)
         return self._due or self._clock() - self._read_at >= READ_SECONDS
 
     def _read(self) -> Loaded:
         context, (headers, tls) = self._context, self._loaded
+        if self._plugin:
+            return self._run_plugin(tls)
         if context.user.get("tokenFile"):
             token = read_token_file(context)
             if not token:
@@ -112,3 +131,15 @@ class Credentials:
                 tls = client_ssl_context(context, files)
                 self._files = files
         return Loaded(headers, tls)
+
+    def _run_plugin(self, tls: ssl.SSLContext | None) -> Loaded:
+        """The credential of a program, which is run anew."""
+        context = self._context
+        credential = run_plugin(context)
+        if tls is not None and credential.certificate is not None:
+            files = read_tls_files(context)._replace(certificate=credential.certificate, key=credential.key)
+            if files != self._files:
+                tls = client_ssl_context(context, files)
+                self._files = files
+        self._expires, self._answered = credential.expires, True
+        return Loaded(tuple(bearer_header(context, credential.token).items()) if credential.token else (), tls)

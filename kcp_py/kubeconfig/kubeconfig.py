@@ -93,6 +93,27 @@ class KubeconfigContext:
             raise KubeconfigError(f"{file}: no usable kubeconfig: {_WRONG_FORM}")
         return cls(file, cluster, user or {}, chosen["user"])
 
+    @classmethod
+    def in_cluster(cls, folder: Path | None = None) -> Self:
+        """The server and the service account of the pod in which the program runs.
+
+        Args:
+            folder: of the credentials; None for the usual one.
+
+        Raises:
+            KubeconfigError: the program does not run in a pod.
+        """
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+        token = (folder or SERVICE_ACCOUNT) / "token"
+        if not host or not port or not token.exists():
+            raise KubeconfigError(f"{token}: not in a pod: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and this file are needed")
+        address = f"[{host}]" if ":" in host else host
+        return cls(token, {"server": f"https://{address}:{port}", "certificate-authority": "ca.crt"}, {"tokenFile": "token"}, "pod")
+
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its credentials."""
+
 
 def kubeconfig_of(
     cluster: Mapping[str, Any],

@@ -14,8 +14,8 @@ import pytest
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.client.transport import MAX_RETRIES, Transport, _lines, impersonation, retry_seconds, status_error
-from kcp_py.kubeconfig import KubeconfigContext
+from kcp_py.client.transport import MAX_RETRIES, Transport, _lines, impersonation, proxy_of, retry_seconds, status_error
+from kcp_py.kubeconfig import KubeconfigContext, KubeconfigError
 
 
 def test_a_status_is_the_error_that_it_was() -> None:
@@ -192,3 +192,53 @@ async def test_a_read_is_sent_again_where_the_connection_ends() -> None:
 def test_which_answers_are_no_end(code: int, value: bytes, seconds: float | None) -> None:
     """Only those of which the server says that nothing was done."""
     assert retry_seconds(code, [(b"X", b"y"), (b"Retry-After", value)]) == seconds
+
+
+@pytest.mark.parametrize(
+    ("server", "cluster", "environment", "proxy"),
+    [
+        ("https://api.example.com", {"proxy-url": "http://p:1"}, "http://q:2", "http://p:1"),
+        ("https://api.example.com", {}, "http://q:2", "http://q:2"),
+        ("https://127.0.0.1:6443", {}, "http://q:2", ""),
+        ("https://inside.example.com", {}, "http://q:2", ""),
+        ("https://api.example.com", {}, "", ""),
+    ],
+    ids=["kubeconfig", "environment", "this machine", "no_proxy", "none"],
+)
+def test_a_proxy_is_that_of_the_kubeconfig_or_of_the_environment(
+    server: str, cluster: dict[str, str], environment: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As client-go chooses it."""
+    for name in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", environment)
+    monkeypatch.setenv("no_proxy", "inside.example.com")
+    assert proxy_of(KubeconfigContext(Path("k"), {"server": server, **cluster}, {"token": "t"}, "u")) == proxy
+
+
+def test_another_kind_of_proxy_is_refused() -> None:
+    """Requests would go past it."""
+    with pytest.raises(KubeconfigError, match="only proxies of HTTP"):
+        proxy_of(KubeconfigContext(Path("k"), {"server": "https://a", "proxy-url": "socks5://p:1"}, {"token": "t"}, "u"))
+
+
+@pytest.mark.anyio
+async def test_a_request_goes_through_its_proxy() -> None:
+    """With the credentials of the proxy."""
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as proxy:
+        port = proxy.sockets[0].getsockname()[1]
+        cluster = {"server": "http://api.example.com", "proxy-url": f"http://me:p%40ss@127.0.0.1:{port}"}
+        transport = Transport(KubeconfigContext(Path("k"), cluster, {"token": "t"}, "u"))
+        assert await transport.request("GET", "/version") == {}
+        await transport.aclose()
+    (head,) = heads
+    assert head.startswith(b"GET http://api.example.com/version ")
+    assert b"Proxy-Authorization: Basic bWU6cEBzcw==" in head

@@ -52,6 +52,19 @@ def test_a_file_that_is_not_a_kubeconfig(tmp_path: Path, content: bytes) -> None
         KubeconfigContext.load(str(path), None)
 
 
+def test_a_pod_finds_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its environment and the files of its service account."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(KubeconfigError, match="not in a pod"):
+        KubeconfigContext.in_cluster(tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (tmp_path / "token").write_text("secret\n")
+    context = KubeconfigContext.in_cluster(tmp_path)
+    assert context.base_url == "https://[fd00::1]:443"
+    assert token_header(context) == {"Authorization": "Bearer secret"}
+
+
 def test_an_unsupported_credential_is_an_error(tmp_path: Path) -> None:
     """A request without any credential would be anonymous."""
     path = write(tmp_path / "config", {"exec": {"command": "plugin"}})
