@@ -64,6 +64,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("openid", "server/pages/test_openid", "the documents are seen in answers"),
     ],
     "server/filters": [Row("tracing", "tracing/test_tracer", "spans reach a collector from the whole server")],
+    "library/generation": [Row("types", "library/generation/test_modules", "the code that it writes is imported and read back")],
     "controllers/simulation": [Row("replicasets", "controllers/simulation/test_simulator", "replica sets follow their deployments")],
     "authn/oidc": [
         Row("building", "authn/oidc/test_operator", "a step from the configuration file to its issuers"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kcp_py.client.clusterclient import ClusterClient, ClusterReader
     from kcp_py.client.contract import Client, ObjectList, WatchEvent
     from kcp_py.client.informer import Informer, Informers
+    from kcp_py.client.models import ResourceKind
     from kcp_py.client.reflecting import Selection
     from kcp_py.client.remote import RemoteClient
     from kcp_py.client.tap import ObjectChange, ObjectFilter
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from kcp_py.library.snapshots import SnapshotStorage
     from kcp_py.library.types.columns import Column
     from kcp_py.library.types.fields import DefinitionError
-    from kcp_py.library.types.markers import Int32, Int64, IntOrString, Quantity, Rule, Schema
+    from kcp_py.library.types.markers import Fixed, Int32, Int64, IntOrString, Quantity, Rule, Schema
     from kcp_py.library.types.metadata import Condition, ObjectMeta, OwnerReference
     from kcp_py.library.types.resource import hook, resource
     from kcp_py.logicalcluster import WILDCARD, Name, parse_name
@@ -97,6 +98,7 @@ __all__ = [
     "Exchange",
     "Fairness",
     "Filter",
+    "Fixed",
     "GroupResource",
     "GroupVersionKind",
     "GroupVersionResource",
@@ -126,6 +128,7 @@ __all__ = [
     "RemoteClient",
     "RequestContext",
     "RequestInfo",
+    "ResourceKind",
     "ResourceSource",
     "RestStorage",
     "Restored",
@@ -196,6 +199,7 @@ _HOMES = {
     "Exchange": "kcp_py.server.exchange",
     "Fairness": "kcp_py.server.filters.concurrency",
     "Filter": "kcp_py.server.chain",
+    "Fixed": "kcp_py.library.types.markers",
     "GroupResource": "kcp_py.apimachinery.kinds",
     "GroupVersionKind": "kcp_py.apimachinery.kinds",
     "GroupVersionResource": "kcp_py.apimachinery.kinds",
@@ -225,6 +229,7 @@ _HOMES = {
     "RemoteClient": "kcp_py.client.remote",
     "RequestContext": "kcp_py.request.context",
     "RequestInfo": "kcp_py.request.requestinfo",
+    "ResourceKind": "kcp_py.client.models",
     "ResourceSource": "kcp_py.registry.catalog.source",
     "RestStorage": "kcp_py.registry.rest.storage",
     "Restored": "kcp_py.tenancy.snapshots",

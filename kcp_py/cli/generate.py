@@ -10,6 +10,7 @@ from kcp_py.cli.groups import LazyGroup
 
 COMMANDS: Final = {
     "crds": ("kcp_py.cli.generatecrds:crds", "Write the CRDs of the resources of a program."),
+    "models": ("kcp_py.cli.generatemodels:models", "Write Python classes of CRDs, or of the kinds of a running server."),
     "apiservice": ("kcp_py.cli.generateapiservice:apiservice", "Write what registers a program as an aggregated API server."),
 }
 """As in `kcp_py.cli.root`."""
@@ -23,7 +24,7 @@ class _Generate(LazyGroup):
 
 @click.group(
     cls=_Generate,
-    epilog="\b\nExample:\n  kcp-py generate crds my_operator.types -o config/crd",
+    epilog="\b\nExample:\n  kcp-py generate crds my_operator.types -o config/crd\n  kcp-py generate models config/crd -o fleet/types.py",
 )
 def generate() -> None:
     """Write files from programs, definitions and running servers."""

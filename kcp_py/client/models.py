@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client.contract import ApiResource
@@ -23,6 +23,17 @@ T = TypeVar("T")
 
 _sources: dict[int, tuple[weakref.ref[Any], Mapping[str, Any]]] = {}
 """By the id of a decoded object: the JSON that it was made from."""
+
+
+class ResourceKind(NamedTuple):
+    """The resource that a class describes, for kinds that a server has already: `__resource__ = ResourceKind(...)`."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
 
 
 def described(model: type) -> ApiResource:

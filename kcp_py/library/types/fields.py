@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import sys
-import textwrap
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -132,13 +132,32 @@ def _comments(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__[:-1]):
         if "__annotations__" not in vars(base) or base.__module__.startswith("pydantic."):
             continue
-        try:
-            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        except (OSError, TypeError, SyntaxError, ValueError):
-            continue
-        body = tree.body if isinstance(tree, ast.ClassDef) else []
+        tree = _source_classes(base.__module__).get(base.__qualname__)
+        body = tree.body if tree is not None else []
         for field, text in itertools.pairwise(body):
             match field, text:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as written)):
                     found[name] = inspect.cleandoc(written)
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def _source_classes(module: str) -> Mapping[str, ast.ClassDef]:
+    """The classes in the source of a module, by qualified name. `inspect.getsource` would read the whole module for each class."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (KeyError, OSError, TypeError, SyntaxError, ValueError):
+        return {}
+    found: dict[str, ast.ClassDef] = {}
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, place = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            inner = place
+            if isinstance(child, ast.ClassDef):
+                found[place + child.name] = child
+                inner = f"{place}{child.name}."
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                inner = f"{place}{child.name}.<locals>."
+            waiting.append((child, inner))
     return found

@@ -11,6 +11,9 @@ C = TypeVar("C", bound=type)
 RULES: Final = "__kcp_rules__"
 """The attribute of a class with its rules."""
 
+KEYWORDS: Final = "__kcp_keywords__"
+"""The attribute of a class with keywords of its schema."""
+
 _KEYWORDS: Final = {
     "exclusive_maximum": "exclusiveMaximum",
     "exclusive_minimum": "exclusiveMinimum",
@@ -92,17 +95,25 @@ class Schema:
     map_type: Literal["atomic", "granular"] | None = None
     preserve_unknown_fields: bool | None = None
     embedded_resource: bool | None = None
+    more: Mapping[str, Any] | None = None
+    """Keywords that have no name here, such as `oneOf`."""
     immutable: bool = False
     """Whether the field keeps the value that it once has: a rule."""
 
     def keywords(self) -> dict[str, Any]:
         """As they stand in a schema."""
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "immutable"}
-        return {
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"immutable", "more"}}
+        named = {
             _KEYWORDS.get(name, name): list(value) if isinstance(value, list | tuple) else value
             for name, value in given.items()
             if value is not None
         }
+        return {**named, **(self.more or {})}
+
+    def __call__(self, cls: C) -> C:
+        """Say keywords of a class: those of the schema of its objects."""
+        setattr(cls, KEYWORDS, {**vars(cls).get(KEYWORDS, {}), **self.keywords()})
+        return cls
 
 
 IMMUTABLE: Final = Rule("self == oldSelf", message="is immutable")

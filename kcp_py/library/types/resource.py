@@ -110,7 +110,7 @@ def resource(
             group=parent.group if parent is not None else group,
             version=version,
             kind=own_kind,
-            plural=parent.plural if parent is not None else plural or _plural(own_kind),
+            plural=parent.plural if parent is not None else plural or default_plural(own_kind),
             hub=parent,
             singular=singular,
             list_kind=list_kind,
@@ -270,6 +270,8 @@ def _check_definition(described: TypedResource) -> None:
         scale=own.scale,
     )
     crd = alone.definition()
+    # The annotation is for people who review definitions of Kubernetes' own groups. Classes of clients have such groups, too.
+    crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved", **crd["metadata"].get("annotations", {})}
     if problems := validate_crd({**crd, "status": initial_status(crd)}):
         raise DefinitionError(f"{described.place}: {aggregate(problems)}")
 
@@ -283,7 +285,8 @@ def _check_plain(function: Any, place: str) -> None:
         )
 
 
-def _plural(kind: str) -> str:
+def default_plural(kind: str) -> str:
+    """The plural of a resource whose class does not say one."""
     word = kind.lower()
     if word.endswith(("s", "x", "z", "ch", "sh")):
         return f"{word}es"

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from kcp_py.library.types.fields import DefinitionError, Field, documentation, expanded, fields_of, is_pydantic_model, is_structure
-from kcp_py.library.types.markers import IMMUTABLE, RULES, Fixed, Rule, Schema
+from kcp_py.library.types.markers import IMMUTABLE, KEYWORDS, RULES, Fixed, Rule, Schema
 
 _API_VERSION: Final = (
     "APIVersion defines the versioned schema of this representation of an object.\n"
@@ -98,6 +98,7 @@ def _structure(cls: type, place: str, inside: tuple[type, ...], *, root: bool = 
     extra = cls.model_config.get("extra") if is_pydantic_model(cls) else None  # type: ignore[attr-defined]
     if extra == "allow" and not root:
         found.update(_UNCHECKED)
+    found.update(vars(cls).get(KEYWORDS, {}))
     if rules := [rule.document() for base in reversed(cls.__mro__) for rule in vars(base).get(RULES, ())]:
         found["x-kubernetes-validations"] = rules
     return found
