@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcp_py.testing.blocking import BlockingCluster, Server, serving
+    from kcp_py.testing.blocking import BlockingCluster, BlockingSnapshots, Server, serving
     from kcp_py.testing.clock import FakeClock
     from kcp_py.testing.clusters import Cluster, ClusterObjects
     from kcp_py.testing.faults import Faults
@@ -27,6 +27,7 @@ API_SERVER_CONTROLLERS = (
 __all__ = [
     "API_SERVER_CONTROLLERS",
     "BlockingCluster",
+    "BlockingSnapshots",
     "Cluster",
     "ClusterObjects",
     "FakeClock",
@@ -43,6 +44,7 @@ __all__ = [
 
 _HOMES = {
     "BlockingCluster": "kcp_py.testing.blocking",
+    "BlockingSnapshots": "kcp_py.testing.blocking",
     "Cluster": "kcp_py.testing.clusters",
     "ClusterObjects": "kcp_py.testing.clusters",
     "FakeClock": "kcp_py.testing.clock",

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kcp_py.tenancy.snapshots import Restored, Snapshot
 from kcp_py.testing.clusters import Cluster, ClusterObjects, Source
 from kcp_py.testing.local import LocalServer, control_plane
 from kcp_py.testing.requests import RequestLog
@@ -116,13 +117,23 @@ class Server:
         """`LocalServer.add_user`."""
         return self.local.add_user(name, groups)
 
-    def new_cluster(self, name: str = "") -> BlockingCluster:
+    def new_cluster(self, name: str = "", *, content: Snapshot | BlockingCluster | None = None) -> BlockingCluster:
         """A logical cluster that no other test uses.
 
         Args:
             name: the beginning of its name; any text.
+            content: a snapshot or a cluster, of this server or of another one, whose objects it gets, with new uids.
+
+        Raises:
+            StatusError: as `Snapshots.clone`.
         """
-        return BlockingCluster(self, self.run(self.local.new_cluster(name)))
+        saved = content.save() if isinstance(content, BlockingCluster) else content
+        return BlockingCluster(self, self.run(self.local.new_cluster(name, content=saved)))
+
+    @property
+    def snapshots(self) -> BlockingSnapshots:
+        """Saves, restores and clones the logical clusters of the server."""
+        return BlockingSnapshots(self)
 
     @contextlib.contextmanager
     def cluster(self, name: str = "") -> Iterator[BlockingCluster]:
@@ -178,6 +189,14 @@ class BlockingCluster:
         """`Cluster.write_kubeconfig`."""
         return self._cluster.write_kubeconfig(path, token=token, user=user, namespace=namespace)
 
+    def save(self) -> Snapshot:
+        """`Cluster.save`."""
+        return self._server.run(self._cluster.save())
+
+    def restore(self, snapshot: Snapshot) -> Restored:
+        """`Cluster.restore`."""
+        return self._server.run(self._cluster.restore(snapshot))
+
     def apply(self, *sources: Source) -> list[dict[str, Any]]:
         """`ClusterObjects.apply`."""
         return self._server.run(self._cluster.apply(*sources))
@@ -203,6 +222,52 @@ class BlockingCluster:
     def wait_gone(self, resource: str, name: str, namespace: str = "default", *, timeout: float = 30.0) -> None:
         """`ClusterObjects.wait_gone`."""
         self._server.run(self._cluster.wait_gone(resource, name, namespace, timeout=timeout))
+
+
+class BlockingSnapshots:
+    """Saves, restores and clones logical clusters. Each method waits for its result."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def save(self, cluster: BlockingCluster | str) -> Snapshot:
+        """The content of a cluster, at one revision.
+
+        Args:
+            cluster: a cluster, or the name of one of this server.
+
+        Raises:
+            StatusError: 404, there is no such cluster.
+        """
+        if isinstance(cluster, str):
+            return self._server.run(self._server.local.control_plane.snapshots.save(cluster))
+        return cluster.save()
+
+    def restore(self, snapshot: Snapshot, cluster: BlockingCluster | None = None) -> Restored:
+        """Make the content of a cluster that of a snapshot; what came later is deleted.
+
+        Args:
+            snapshot: of any server.
+            cluster: by default that of the snapshot, in this server. In another one, objects get new uids.
+
+        Raises:
+            StatusError: as `Snapshots.restore`.
+        """
+        if cluster is None:
+            return self._server.run(self._server.local.control_plane.snapshots.restore(snapshot))
+        return cluster.restore(snapshot)
+
+    def clone(self, source: Snapshot | BlockingCluster, name: str = "") -> BlockingCluster:
+        """A new logical cluster of this server with the objects of another one, which get new uids.
+
+        Args:
+            source: a snapshot or a cluster, of any server.
+            name: the beginning of the name of the new cluster; any text.
+
+        Raises:
+            StatusError: as `Snapshots.clone`.
+        """
+        return self._server.new_cluster(name, content=source)
 
 
 class BridgedObjects:

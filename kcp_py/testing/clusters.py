@@ -12,6 +12,7 @@ from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client.contract import ApiResource, Client
 from kcp_py.kubeconfig import kubeconfig_of
 from kcp_py.logicalcluster import Name
+from kcp_py.tenancy.snapshots import Restored, Snapshot, Snapshots
 
 CRDS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 Objects = list[dict[str, Any]]
@@ -243,7 +244,9 @@ class Access:
 class Cluster(ClusterObjects):
     """A logical cluster. It exists from its first use on, and ends with the server."""
 
-    def __init__(self, client: Client, name: Name, *, access: Callable[[], Access], directory: Callable[[], Path]) -> None:
+    def __init__(
+        self, client: Client, name: Name, *, access: Callable[[], Access], directory: Callable[[], Path], snapshots: Snapshots
+    ) -> None:
         """Name a cluster.
 
         Args:
@@ -251,12 +254,34 @@ class Cluster(ClusterObjects):
             name: of the cluster.
             access: how clients reach the server over HTTP.
             directory: where files go.
+            snapshots: of the server.
         """
         super().__init__(client, name)
         self.name = name
         self.client = client
         self._access = access
         self._directory = directory
+        self._snapshots = snapshots
+
+    async def save(self) -> Snapshot:
+        """The content of the cluster, at one revision.
+
+        Raises:
+            StatusError: 404, the cluster was deleted; 503, the store cannot be read.
+        """
+        return await self._snapshots.save(self.name)
+
+    async def restore(self, snapshot: Snapshot) -> Restored:
+        """Make the content of the cluster that of a snapshot; what came later is deleted, and watches see it.
+
+        Objects of a snapshot of another cluster get new uids, in owner references too.
+
+        Raises:
+            StatusError: as `Snapshots.restore`.
+        """
+        if snapshot.cluster == self.name:
+            return await self._snapshots.restore(snapshot)
+        return await self._snapshots.clone(snapshot, self.name)
 
     @property
     def url(self) -> str:

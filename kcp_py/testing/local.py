@@ -16,6 +16,7 @@ from kcp_py.client.contract import Client
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name, parse_name
 from kcp_py.options import Options
+from kcp_py.tenancy.snapshots import Snapshot
 from kcp_py.testing.clusters import Access, Cluster
 from kcp_py.testing.directory import PrivateDirectory
 from kcp_py.testing.requests import RequestLog
@@ -89,16 +90,25 @@ class LocalServer:
         """A user without permissions but those that roles give; returns a bearer token."""
         return self.users.add(name, groups)
 
-    async def new_cluster(self, name: str = "") -> Cluster:
+    async def new_cluster(self, name: str = "", *, content: Snapshot | Cluster | None = None) -> Cluster:
         """A logical cluster that no other test uses.
 
         Args:
             name: the beginning of its name; any text.
+            content: a snapshot or a cluster whose objects it gets, with new uids.
+
+        Raises:
+            StatusError: as `Snapshots.clone`.
         """
         self._names += 1
         chosen = cluster_name(name, f"{self._run}-{self._names}")
-        await self.control_plane.backend.clusters.ensure(chosen)
-        return Cluster(self.client, chosen, access=lambda: self.access, directory=self._directory.make)
+        snapshots = self.control_plane.snapshots
+        if content is None:
+            await self.control_plane.backend.clusters.ensure(chosen)
+        else:
+            # The cluster may be one of another server.
+            await snapshots.clone(await content.save() if isinstance(content, Cluster) else content, chosen)
+        return Cluster(self.client, chosen, access=lambda: self.access, directory=self._directory.make, snapshots=snapshots)
 
     @contextlib.asynccontextmanager
     async def cluster(self, name: str = "") -> AsyncIterator[Cluster]:

@@ -109,7 +109,7 @@ async def _describe(plan: Plan, edge: Edge, control_plane: ControlPlane) -> dict
     for number in range(1, plan.clusters + 1):
         name = parse_name(f"test-{number}")
         await control_plane.backend.clusters.ensure(name)
-        cluster = Cluster(control_plane.client, name, access=lambda: access, directory=lambda: directory)
+        cluster = Cluster(control_plane.client, name, access=lambda: access, directory=lambda: directory, snapshots=control_plane.snapshots)
         await cluster.apply(*plan.crds)
         path = cluster.write_kubeconfig(directory / f"{name}.kubeconfig")
         clusters.append({"name": name, "url": cluster.url, "kubeconfig": str(path)})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from kcp_py.testing.blocking import BlockingCluster, BridgedObjects, Server
+    from kcp_py.testing.blocking import BlockingCluster, BlockingSnapshots, BridgedObjects, Server
     from kcp_py.testing.recording import Recording
 
 _SHORT: Final = {
@@ -164,6 +164,12 @@ def kcp_crds(kcp_cluster: BlockingCluster, pytestconfig: pytest.Config) -> Calla
         return kcp_cluster.apply(*(pytestconfig.rootpath / path for path in paths))
 
     return install
+
+
+@pytest.fixture
+def kcp_snapshot(kcp_cluster: BlockingCluster) -> BlockingSnapshots:
+    """Saves, restores and clones logical clusters: `saved = kcp_snapshot.save(kcp_cluster)`, `kcp_snapshot.restore(saved)`."""
+    return kcp_cluster.server.snapshots
 
 
 @pytest.fixture

@@ -207,3 +207,75 @@ def test_a_server_that_is_never_stopped_leaves_no_files():
 def test_stop_before_start_is_nothing():
     """As a second stop is."""
     Server().stop()
+
+
+FIRST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}, "data": {"n": "1"}}
+SECOND = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "second"}}
+
+
+def names(objects):
+    return sorted(obj["metadata"]["name"] for obj in objects if obj["metadata"]["name"] != "kube-root-ca.crt")
+
+
+def owned(owner):
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    return {**SECOND, "metadata": {"name": "second", "ownerReferences": [reference]}}
+
+
+def test_a_cluster_is_as_it_was_saved(server):
+    """Objects keep their uids; later ones are gone, deleted and changed ones are as before."""
+    cluster = server.new_cluster()
+    [stored] = cluster.apply(FIRST)
+    saved = server.snapshots.save(cluster)
+    cluster.apply(SECOND, {**FIRST, "data": {"n": "2"}})
+    assert server.snapshots.restore(saved).cluster == cluster.name
+    assert names(cluster.list("configmaps")) == ["first"]
+    restored = cluster.get("configmaps", "first")
+    assert (restored["data"], restored["metadata"]["uid"]) == ({"n": "1"}, stored["metadata"]["uid"])
+    cluster.delete("configmaps", "first")
+    assert cluster.restore(saved).written == 1
+    assert cluster.get("configmaps", "first")["metadata"]["uid"] == stored["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("of", ["cluster", "snapshot"])
+def test_clones_are_new_clusters(server, of):
+    """Each with objects of its own: new uids, owners among the copies, and nothing that is written in another one."""
+    template = server.new_cluster("template")
+    [first] = template.apply(FIRST)
+    template.apply(owned(first))
+    source = template if of == "cluster" else template.save()
+    one, other = server.snapshots.clone(source, "My Shop"), server.snapshots.clone(source)
+    assert one.name.startswith("my-shop-")
+    one.apply({**FIRST, "data": {"n": "2"}})
+    assert other.get("configmaps", "first")["data"] == template.get("configmaps", "first")["data"] == {"n": "1"}
+    copy, child = one.get("configmaps", "first"), one.get("configmaps", "second")
+    assert copy["metadata"]["uid"] != first["metadata"]["uid"]
+    assert child["metadata"]["ownerReferences"][0]["uid"] == copy["metadata"]["uid"]
+
+
+def test_another_server_takes_the_content(server):
+    """As a new cluster, from a cluster and from a file, and in the place of what a cluster had."""
+    template = server.new_cluster()
+    [first] = template.apply(FIRST)
+    saved = type(template.save()).from_bytes(template.save().to_bytes())
+    with serving(controllers=()) as other:
+        for cluster in (other.snapshots.clone(template), other.new_cluster(content=saved)):
+            assert cluster.server is other
+            assert names(cluster.list("configmaps")) == ["first"]
+        replaced = other.new_cluster()
+        replaced.apply(SECOND)
+        other.snapshots.restore(saved, replaced)
+        assert names(replaced.list("configmaps")) == ["first"]
+        assert replaced.get("configmaps", "first")["metadata"]["uid"] != first["metadata"]["uid"]
+        assert other.snapshots.save(replaced.name).cluster == replaced.name
+    with pytest.raises(RuntimeError, match="does not run"):
+        other.snapshots.restore(saved)
+
+
+def test_what_does_not_exist_cannot_be_saved(server):
+    """The server answers with its 404; a name of no cluster is refused."""
+    with pytest.raises(StatusError) as refused:
+        server.snapshots.save("missing")
+    assert refused.value.code == 404
+    with pytest.raises(ValueError, match="No Name"):
+        server.snapshots.save("No Name")

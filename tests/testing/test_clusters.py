@@ -96,3 +96,17 @@ async def test_an_exception_of_a_condition_comes_out(cluster):
     await cluster.apply(CONFIGMAP)
     with pytest.raises(ZeroDivisionError):
         await cluster.wait_for("configmaps", "a", lambda _: 1 / 0)
+
+
+async def test_the_content_of_a_new_cluster():
+    """A copy of a cluster or of a snapshot; a restored definition is served."""
+    async with control_plane() as server:
+        template = await server.new_cluster("template")
+        await template.apply(SHIP_CRD, SHIP)
+        saved = await template.save()
+        for content in (template, saved):
+            cluster = await server.new_cluster(content=content)
+            assert [ship["metadata"]["name"] for ship in await cluster.list("ships.fleet.example.com")] == ["ark"]
+        await template.delete("ships.fleet.example.com", "ark")
+        assert (await template.restore(saved)).written == 1
+        assert [ship["metadata"]["name"] for ship in await template.list("ships.fleet.example.com")] == ["ark"]

@@ -167,7 +167,7 @@ def test_pytest_asyncio_and_workers_of_xdist(run):
     assert len(set(urls)) == len(urls)
 
 
-def test_snapshots(run, pytester):
+def test_recordings_are_compared(run, pytester):
     """--kcp-update writes them next to the module, another run compares."""
     module = f"""
     import json, ssl, urllib.request
@@ -188,6 +188,38 @@ def test_snapshots(run, pytester):
     result = run(module)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the requests differ from *", "*+*name: a*"])
+
+
+def test_clusters_are_saved_and_cloned(run):
+    """A template of the session, from which each test starts; the server of the marker of a test has its own."""
+    result = run(
+        f"""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def template(kcp_server):
+            cluster = kcp_server.new_cluster("template")
+            cluster.apply({CONFIGMAP})
+            return cluster.save()
+
+        @pytest.mark.parametrize("attempt", range(2))
+        def test_from_the_template(kcp_cluster, template, attempt):
+            kcp_cluster.restore(template)
+            kcp_cluster.delete("configmaps", "a")
+
+        @pytest.mark.parametrize("server", ["session", pytest.param("marker", marks=pytest.mark.kcp(event_ttl="7s"))])
+        def test_saved_and_cloned(kcp_cluster, kcp_snapshot, kcp_server, template, server):
+            assert (kcp_cluster.server is kcp_server) == (server == "session")
+            empty = kcp_snapshot.save(kcp_cluster)
+            kcp_cluster.apply({CONFIGMAP})
+            kcp_snapshot.restore(empty)
+            assert "a" not in [obj["metadata"]["name"] for obj in kcp_cluster.list("configmaps")]
+            clone = kcp_snapshot.clone(template, "copy")
+            assert clone.server is kcp_cluster.server
+            assert clone.get("configmaps", "a")
+        """
+    )
+    result.assert_outcomes(passed=4)
 
 
 @pytest.mark.parametrize(
