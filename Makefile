@@ -62,7 +62,7 @@ test-pythons: $(VENV)/.installed-for-tests ## Run the unit tests on the newest P
 
 # The environments of test-pythons alone. The script needs nothing but Python, so that they are made while .venv is.
 pythons:
-	@$(PYTHON) hack/run_pythons.py --prepare
+	@$(PYTHON) hack/run_pythons.py --prepare $(PYTHONS_ARGS)
 
 # On Python 3.11, which has no sys.monitoring, the tests take about twice as long.
 coverage: $(VENV)/.installed-for-tests ## Run the unit tests and list the lines that none of them runs (TESTS=tests/storage, PYTEST_ARGS=…)

@@ -4,7 +4,7 @@ Each Python but the one that runs this script has an environment of its own in .
 or constraints.txt change. Coverage is counted with sys.monitoring, which Python has since 3.12 and which costs next to nothing. Where the
 newest Python is older, all tests run and nothing is measured; `make coverage` measures there, in about twice the time.
 
-python hack/run_pythons.py [--prepare] [--only 3.13] [-- PYTEST_ARGUMENTS]
+python hack/run_pythons.py [--prepare] [--ends] [--only 3.13] [-- PYTEST_ARGUMENTS]
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ENVIRONMENTS: Final = ROOT / ".cache" / "pythons"
 MINORS: Final = range(11, 16)
 MONITORING: Final = (3, 12)
 """The first version with sys.monitoring."""
-WORKERS: Final = "3"
-"""For two cores, because tests wait for disks and processes a third of their time."""
+WORKERS: Final = "4"
+"""For two cores, because tests wait for disks and processes a part of their time."""
 FLOOR: Final = 95
 """Percent of the lines that the tests run at least, a little less than they do."""
 EXTRAS: Final = "coverage,etcd,explain,test"
@@ -80,10 +80,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--prepare", action="store_true", help="make the environments, and run nothing")
     arguments.add_argument("--only", metavar="VERSION", help="one of them, such as 3.13")
+    arguments.add_argument("--ends", action="store_true", help="the oldest and the newest of them")
     arguments.add_argument("pytest", nargs="*", help="further arguments of pytest, behind --")
     given = arguments.parse_args()
     supported = supported_versions()
-    ready = {python: commands for python in find() if (commands := prepare(python, required=python.name in supported))}
+    found = find()
+    if given.ends:
+        found = [python for python in found if python in {found[0], found[-1]}]
+    ready = {python: commands for python in found if (commands := prepare(python, required=python.name in supported))}
     if given.prepare:
         return
     newest = max(ready)
@@ -91,6 +95,8 @@ def main() -> None:
         if given.only in {None, python.name}:
             run(python, commands, given.pytest, whole=python == newest)
     missing = {f"3.{minor}" for minor in MINORS} - {python.name for python in ready}
+    if given.ends:
+        return
     print(f"not on this machine: {', '.join(sorted(missing)) or 'none'}", flush=True)
 
 
