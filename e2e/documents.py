@@ -7,7 +7,7 @@ A block is tried by its language:
 - `python`: the code runs. Blocks of a page share their names, and `await` is allowed.
 - `yaml`: an object of a Kubernetes API is accepted by a server, a ServerConfiguration by the program. Of other configurations, and of what
   has no kind, only the syntax is checked.
-- `json`: the syntax is correct, one document or one for each line.
+- `json`: the syntax is correct, one document or one for each line. `toml`: the syntax is correct.
 - without a language, `text`, `mermaid` and `{directive}`: no code.
 
 A comment directly above a block says otherwise:

@@ -9,10 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from inspect import CO_COROUTINE
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 import pytest
 import yaml
@@ -72,7 +74,9 @@ class Trial:
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
         self.place = ""
-        self._names: dict[str, Any] = {"__name__": "page"}
+        # A module, because annotations of classes are looked up in theirs.
+        self._module = ModuleType("page")
+        self._names = vars(self._module)
 
     async def run(self, block: Block) -> None:
         """Try one block by its language."""
@@ -102,6 +106,7 @@ class Trial:
         compiled = compile(block.code, self.place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.shell.folder)
+            patch.setitem(sys.modules, "page", self._module)
             patch.setenv("KUBECONFIG", str(self.shell.kubeconfig))
             result = eval(compiled, self._names)
             if compiled.co_flags & CO_COROUTINE:
@@ -126,8 +131,19 @@ class Trial:
             for line in block.code.splitlines():
                 json.loads(line)
 
+    async def toml(self, block: Block) -> None:
+        """The syntax is correct."""
+        tomllib.loads(block.code)
 
-TRIALS: Final = {"sh": Trial.commands, "console": Trial.session, "python": Trial.python, "yaml": Trial.yaml, "json": Trial.json}
+
+TRIALS: Final = {
+    "sh": Trial.commands,
+    "console": Trial.session,
+    "python": Trial.python,
+    "yaml": Trial.yaml,
+    "json": Trial.json,
+    "toml": Trial.toml,
+}
 
 
 @pytest.mark.parametrize("page", pages())

@@ -80,7 +80,7 @@ def resource(
         scope: `Namespaced` or `Cluster`.
         short_names: for kubectl.
         categories: such as `all`.
-        columns: of `kubectl get`, as paths or `Column`s; by default name and age.
+        columns: of `kubectl get`, as paths or objects of `Column`; by default name and age.
         selectable_fields: paths that field selectors may name, such as `.spec.colour`.
         status: whether `/status` is served; by default, whether there is a field `status`.
         scale: the paths of `/scale`: `specReplicasPath`, `statusReplicasPath`, `labelSelectorPath`.
