@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcp_py.testing.blocking import BlockingCluster, BlockingSnapshots, Server, serving
+    from kcp_py.testing.blocking import BlockingClock, BlockingCluster, BlockingSnapshots, Server, serving
     from kcp_py.testing.clock import FakeClock
     from kcp_py.testing.clusters import Cluster, ClusterObjects
     from kcp_py.testing.faults import Faults
@@ -26,6 +26,7 @@ API_SERVER_CONTROLLERS = (
 
 __all__ = [
     "API_SERVER_CONTROLLERS",
+    "BlockingClock",
     "BlockingCluster",
     "BlockingSnapshots",
     "Cluster",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlockingClock": "kcp_py.testing.blocking",
     "BlockingCluster": "kcp_py.testing.blocking",
     "BlockingSnapshots": "kcp_py.testing.blocking",
     "Cluster": "kcp_py.testing.clusters",

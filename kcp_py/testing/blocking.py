@@ -8,13 +8,17 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcp_py.tenancy.snapshots import Restored, Snapshot
 from kcp_py.testing.clusters import Cluster, ClusterObjects, Source
 from kcp_py.testing.local import LocalServer, control_plane
 from kcp_py.testing.requests import RequestLog
+
+if TYPE_CHECKING:
+    from kcp_py.testing.clock import FakeClock
 
 T = TypeVar("T")
 
@@ -268,6 +272,27 @@ class BlockingSnapshots:
             StatusError: as `Snapshots.clone`.
         """
         return self._server.new_cluster(name, content=source)
+
+
+class BlockingClock:
+    """The clock of a server that a test sets forward. See `FakeClock`."""
+
+    def __init__(self, server: Server, clock: FakeClock) -> None:
+        self._server = server
+        self._clock = clock
+
+    @property
+    def now(self) -> datetime:
+        """The time of day of the server, in UTC."""
+        return self._clock.now
+
+    def advance(self, seconds: float | timedelta) -> None:
+        """`FakeClock.advance`."""
+        self._server.run(self._clock.advance(seconds))
+
+    def advance_to(self, when: datetime | float) -> None:
+        """`FakeClock.advance_to`."""
+        self._server.run(self._clock.advance_to(when))
 
 
 class BridgedObjects:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -72,35 +73,40 @@ class Faults:
         """Remove all rules."""
         self._rules.clear()
 
+    def remove(self, fault: Fault) -> None:
+        """Remove a rule, unless it has been removed."""
+        with contextlib.suppress(ValueError):
+            self._rules.remove(fault)
+
     def latency(self, seconds: float, **selection: Any) -> Fault:
         """Delay requests."""
-        return self._add(float(seconds), **selection)
+        return self.add(float(seconds), **selection)
 
     def conflict(self, **selection: Any) -> Fault:
         """409: the object has been modified. For writes."""
         text = "the object has been modified; please apply your changes to the latest version and try again"
-        return self._add(lambda resource, name: errors.conflict(resource, name, text), **selection)
+        return self.add(lambda resource, name: errors.conflict(resource, name, text), **selection)
 
     def expired(self, **selection: Any) -> Fault:
         """410: the revision of a list or a watch is not kept any more."""
-        return self._add(lambda *_: errors.expired("The resourceVersion for the provided watch is too old."), **selection)
+        return self.add(lambda *_: errors.expired("The resourceVersion for the provided watch is too old."), **selection)
 
     def too_many_requests(self, retry_after: int = 1, **selection: Any) -> Fault:
         """429 with the header `Retry-After`."""
-        return self._add(lambda *_: errors.too_many_requests("Too many requests, please try again later.", retry_after), **selection)
+        return self.add(lambda *_: errors.too_many_requests("Too many requests, please try again later.", retry_after), **selection)
 
     def internal_error(self, **selection: Any) -> Fault:
         """500."""
-        return self._add(lambda *_: errors.internal("a fault of the test"), **selection)
+        return self.add(lambda *_: errors.internal("a fault of the test"), **selection)
 
     def unavailable(self, retry_after: int = 1, **selection: Any) -> Fault:
         """503, as when the store cannot be reached."""
         text = "the store cannot be reached, please try again"
-        return self._add(lambda *_: errors.service_unavailable(text, retry_after_seconds=retry_after), **selection)
+        return self.add(lambda *_: errors.service_unavailable(text, retry_after_seconds=retry_after), **selection)
 
     def timeout(self, **selection: Any) -> Fault:
         """504, as when the store does not answer. Nothing was stored."""
-        return self._add(lambda *_: errors.timeout("the store did not answer, and the request may have been carried out"), **selection)
+        return self.add(lambda *_: errors.timeout("the store did not answer, and the request may have been carried out"), **selection)
 
     async def meet(self, *, cluster: str, resource: GroupResource, verb: str, user: str, name: str) -> None:
         """Apply the rules to a request.
@@ -111,7 +117,7 @@ class Faults:
         for rule in tuple(self._rules):
             await rule.meet(self._clock, cluster=cluster, resource=resource, verb=verb, user=user, name=name)
 
-    def _add(
+    def add(
         self,
         make: Callable[..., StatusError] | float,
         *,
@@ -122,6 +128,7 @@ class Faults:
         name: str = "",
         times: int | None = None,
     ) -> Fault:
+        """Refuse requests with the error that a function of the resource and the name returns, or delay them by seconds."""
         rule = Fault(cluster=cluster, resource=resource, verb=verb, user=user, name=name, times=times, make=make)
         self._rules.append(rule)
         return rule
@@ -136,6 +143,26 @@ class Faults:
             await handler(exchange)
 
         return call
+
+
+class ClusterFaults(Faults):
+    """Rules of one test among those of a server: they are for its logical cluster, unless they name another one."""
+
+    def __init__(self, server: Faults, cluster: str) -> None:
+        super().__init__()
+        self._server = server
+        self._cluster = cluster
+
+    def clear(self) -> None:
+        """Remove all rules of this test."""
+        while self._rules:
+            self._server.remove(self._rules.pop())
+
+    def add(self, make: Callable[..., StatusError] | float, **selection: Any) -> Fault:
+        """`Faults.add`."""
+        rule = self._server.add(make, **{"cluster": self._cluster, **selection})
+        self._rules.append(rule)
+        return rule
 
 
 class _Writes(AdmissionPlugin):

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from kcp_py.testing.blocking import BlockingCluster, BlockingSnapshots, BridgedObjects, Server
+    from kcp_py.testing.blocking import BlockingClock, BlockingCluster, BlockingSnapshots, BridgedObjects, Server
+    from kcp_py.testing.clock import FakeClock
+    from kcp_py.testing.faults import Faults
     from kcp_py.testing.recording import Recording
 
 _SHORT: Final = {
@@ -50,25 +52,62 @@ class Servers:
         self._config = config
         self._arguments = arguments
         self._servers: dict[str, Server] = {}
+        self._faults: dict[Server, Faults] = {}
 
-    def get(self, settings: Mapping[str, Any]) -> Server:
+    def get(self, settings: Mapping[str, Any], *, faults: bool = False) -> Server:
         """The server with the settings of the command line, of the configuration file and of a marker, which win in this order reversed.
+
+        Args:
+            settings: those of a marker.
+            faults: a server whose requests can fail, see `faults_of`.
 
         Raises:
             pytest.UsageError: a setting does not exist, or its value is wrong.
         """
+        texts = self._texts(settings)
+        # Tests of other settings have other servers; those of equal settings share one.
+        key = repr((faults, sorted(texts.items())))
+        if key not in self._servers:
+            self._servers[key] = self.start(settings, faults=faults)
+        return self._servers[key]
+
+    def start(self, settings: Mapping[str, Any], *, faults: bool = False, clock: FakeClock | None = None) -> Server:
+        """A new server, which the caller stops.
+
+        Args:
+            settings: as for `get`.
+            faults: as for `get`.
+            clock: the clock of the server; None for the machine's.
+
+        Raises:
+            pytest.UsageError: as for `get`.
+        """
+        from kcp_py.testing.blocking import Server  # noqa: PLC0415 - see above
+
+        arguments = {**self._arguments, **parsed(self._texts(settings))}
+        parts = dict(arguments.get("parts") or {})
+        if clock is not None:
+            parts["clock"] = clock
+        rules: Faults | None = None
+        if faults:
+            from kcp_py.testing.faults import Faults  # noqa: PLC0415
+
+            rules = Faults() if clock is None else Faults(clock)
+            parts |= {name: [*own, *parts.get(name, ())] for name, own in rules.parts.items()}
+        server = Server(**arguments | ({"parts": parts} if parts else {}))
+        server.start()
+        if rules is not None:
+            self._faults[server] = rules
+        return server
+
+    def faults_of(self, server: Server) -> Faults | None:
+        """The rules by which requests of a server fail; None for a server without."""
+        return self._faults.get(server)
+
+    def _texts(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         texts = {**_pairs(self._config.getini("kcp_settings")), **_pairs(self._config.getoption("kcp_set"))}
         texts |= {name: text for name in _SHORT if (text := self._config.getoption(f"kcp_{name}")) is not None}
-        texts |= settings
-        # Tests of other settings have other servers; those of equal settings share one.
-        key = repr(sorted(texts.items()))
-        if key not in self._servers:
-            from kcp_py.testing.blocking import Server  # noqa: PLC0415 - see above
-
-            server = Server(**{**self._arguments, **parsed(texts)})
-            server.start()
-            self._servers[key] = server
-        return self._servers[key]
+        return {**texts, **settings}
 
     def stop(self) -> None:
         """End all servers."""
@@ -127,14 +166,50 @@ def kcp_server(kcp_servers: Servers) -> Server:
 
 
 @pytest.fixture
-def kcp_cluster(request: pytest.FixtureRequest, kcp_servers: Servers) -> BlockingCluster:
+def kcp_cluster(request: pytest.FixtureRequest, kcp_servers: Servers) -> Iterator[BlockingCluster]:
     """A logical cluster of this test alone, named after it. If the test fails, its requests and events are in the report."""
     settings: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("kcp"))):
         settings |= marker.kwargs
-    cluster = kcp_servers.get(settings).new_cluster(request.node.name)
-    request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
-    return cluster
+    faults = "kcp_faults" in request.fixturenames
+    clocks = request.node.stash.setdefault(_CLOCKS, [])
+    if "kcp_clock" in request.fixturenames:
+        from kcp_py.testing.clock import FakeClock  # noqa: PLC0415
+
+        clocks.append(FakeClock())
+    # The time of a server passes for all of its clusters.
+    server = kcp_servers.start(settings, faults=faults, clock=clocks[-1]) if clocks else kcp_servers.get(settings, faults=faults)
+    try:
+        cluster = server.new_cluster(request.node.name)
+        request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
+        yield cluster
+    finally:
+        if clocks:
+            server.stop()
+
+
+@pytest.fixture
+def kcp_clock(request: pytest.FixtureRequest, kcp_cluster: BlockingCluster) -> BlockingClock:
+    """The clock of the server, which is one of this test alone: `kcp_clock.advance(3600)`. Name it as an argument of the test."""
+    from kcp_py.testing.blocking import BlockingClock  # noqa: PLC0415
+
+    clocks = request.node.stash.get(_CLOCKS, [])
+    if not clocks:
+        raise pytest.UsageError("kcp-py: kcp_clock has to be an argument of the test or of its fixtures")
+    return BlockingClock(kcp_cluster.server, clocks[-1])
+
+
+@pytest.fixture
+def kcp_faults(kcp_servers: Servers, kcp_cluster: BlockingCluster) -> Iterator[Faults]:
+    """Rules by which requests to the cluster of this test fail: `kcp_faults.conflict(resource="configmaps", times=3)`."""
+    from kcp_py.testing.faults import ClusterFaults  # noqa: PLC0415
+
+    rules = kcp_servers.faults_of(kcp_cluster.server)
+    if rules is None:
+        raise pytest.UsageError("kcp-py: kcp_faults has to be an argument of the test or of its fixtures")
+    faults = ClusterFaults(rules, kcp_cluster.name)
+    yield faults
+    faults.clear()
 
 
 @pytest.fixture
@@ -198,6 +273,7 @@ def kcp_record(request: pytest.FixtureRequest, kcp_cluster: BlockingCluster) -> 
         yield start
 
 
+_CLOCKS: Final = pytest.StashKey["list[FakeClock]"]()
 _CLUSTERS: Final = pytest.StashKey["list[BlockingCluster]"]()
 
 

@@ -222,6 +222,57 @@ def test_clusters_are_saved_and_cloned(run):
     result.assert_outcomes(passed=4)
 
 
+def test_time_passes_and_requests_fail(run):
+    """On a server of the test, and in its cluster alone; the next test begins without."""
+    result = run(
+        f"""
+        import pytest
+        from datetime import UTC, datetime
+        from kcp_py.apimachinery.errors import StatusError
+
+        EVENT = {{"apiVersion": "v1", "kind": "Event", "metadata": {{"name": "e", "namespace": "default"}}, "reason": "Sunk",
+                 "involvedObject": {{"kind": "Ship", "name": "ark", "namespace": "default"}}}}
+
+        def test_time(kcp_clock, kcp_cluster, kcp_server):
+            assert kcp_cluster.server is not kcp_server
+            kcp_cluster.apply(EVENT)
+            began = kcp_clock.now
+            kcp_clock.advance(7200)
+            while kcp_cluster.list("events"):
+                kcp_clock.advance(1800)
+            assert (kcp_clock.now - began).total_seconds() >= 7200
+
+        def test_time_is_that_of_the_machine(kcp_clock, kcp_cluster):
+            assert abs((kcp_clock.now - datetime.now(UTC)).total_seconds()) < 3600
+
+        @pytest.mark.parametrize("attempt", range(2))
+        def test_faults(kcp_faults, kcp_cluster, attempt):
+            other = kcp_cluster.server.new_cluster()
+            rule = kcp_faults.conflict(resource="configmaps", times=1)
+            kcp_faults.internal_error(resource="secrets")
+            other.apply({CONFIGMAP})
+            with pytest.raises(StatusError, match="has been modified"):
+                kcp_cluster.apply({CONFIGMAP})
+            kcp_cluster.apply({CONFIGMAP})
+            assert rule.happened == 1
+            assert len(kcp_cluster.server.local.control_plane._admission[0]._faults._rules) == 2
+
+        @pytest.mark.kcp(event_ttl="1h")
+        def test_both(kcp_faults, kcp_clock, kcp_cluster):
+            kcp_faults.unavailable(verb="create", times=1)
+            with pytest.raises(StatusError, match="store"):
+                kcp_cluster.apply({CONFIGMAP})
+            kcp_clock.advance_to(kcp_clock.now.timestamp() + 60)
+
+        def test_too_late(request, kcp_cluster):
+            for name in ("kcp_clock", "kcp_faults"):
+                with pytest.raises(pytest.UsageError, match="has to be an argument"):
+                    request.getfixturevalue(name)
+        """
+    )
+    result.assert_outcomes(passed=6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
