@@ -75,3 +75,30 @@ def test_objects_counted_in_another_api(kubectl_binary: str, tmp_path: Path) -> 
             assert [next(lines)[0], next(lines)[:1]] == ["NAME", ["default"]]
             assert "created" in kubectl("create", "secret", "generic", "two").stdout
             assert next(lines)[-1] == "1"
+
+
+def test_a_service_catalog(kubectl_binary: str, tmp_path: Path) -> None:
+    """Users order databases and have no access to the instances behind them, which administrators change."""
+    order = '{{"apiVersion": "catalog.example.com/v1", "kind": "Database", "metadata": {{"name": "orders"}}, "spec": {{"plan": "{}"}}}}'
+    with sample("service_catalog.py", kubectl_binary, tmp_path) as kubectl:
+        user = ("--as", "jane")
+        assert "created" in kubectl("apply", "-f", "-", *user, document=order.format("small")).stdout
+        with kubectl.lines("get", "databases", "-w", *user) as lines:
+            assert [next(lines), next(lines)] == [["NAME", "PLAN", "ADDRESS"], ["orders", "small"]]
+            patch = ("patch", "instances", "orders", "--type", "merge", "-p", '{"spec": {"host": "db-7"}}')
+            assert "Forbidden" in kubectl(*patch, *user).stderr
+            assert "patched" in kubectl(*patch).stdout
+            assert next(lines) == ["orders", "small", "db-7:5432"]
+        assert "configured" in kubectl("apply", "-f", "-", *user, document=order.format("large")).stdout
+        assert kubectl("get", "instance", "orders", "-o", "jsonpath={.spec}").stdout == '{"gigabytes":100,"host":"db-7"}'
+        assert (
+            "spec.plan: Forbidden: a large database cannot become small"
+            in kubectl("apply", "-f", "-", *user, document=order.format("small")).stderr
+        )
+        assert "spec.plan" in kubectl("apply", "-f", "-", *user, document=order.format("odd")).stderr
+        applied = kubectl("apply", "--server-side", "--field-manager=kubectl", "-f", "-", *user, document=order.format("large"))
+        assert "serverside-applied" in applied.stdout, applied.stderr
+        assert "patched" in kubectl("patch", "instances", "orders", "--type", "merge", "-p", '{"spec": {"gigabytes": 55}}').stdout
+        assert kubectl("get", "databases", "-o", "custom-columns=:.spec.plan", "--no-headers", *user).stdout == "custom\n"
+        assert "deleted" in kubectl("delete", "databases", "orders", *user).stdout
+        assert "No resources found" in kubectl("get", "instances").stderr

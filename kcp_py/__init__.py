@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kcp_py.controllers.runtime.controller import Controller, ControllerContext, ControllerSource, Later
     from kcp_py.controllers.runtime.queue import Key
     from kcp_py.controlplane import ControlPlane
+    from kcp_py.library.backed import BackedStorage
     from kcp_py.library.channels import Channels
     from kcp_py.library.reconciling.controllers import Controllers
     from kcp_py.library.reconciling.events import Recorder
@@ -72,6 +73,7 @@ __all__ = [
     "Attributes",
     "Authenticator",
     "Authorizer",
+    "BackedStorage",
     "BlockingClient",
     "CachingProxy",
     "Channels",
@@ -172,6 +174,7 @@ _HOMES = {
     "Attributes": "kcp_py.registry.admission",
     "Authenticator": "kcp_py.authn.authenticator",
     "Authorizer": "kcp_py.authz.authorizer",
+    "BackedStorage": "kcp_py.library.backed",
     "BlockingClient": "kcp_py.client.blocking",
     "CachingProxy": "kcp_py.proxy.application",
     "Channels": "kcp_py.library.channels",

@@ -127,7 +127,8 @@ class FragmentCache:
         return _Entry(hashlib.sha512(b"\n".join((_FORM, head, rest, document))).digest(), len(document), bool(kind.upstream_model))
 
     def _published(self, resource: ServedResource) -> PublishedKind:
-        if resource.strategic_merge is not None:
+        # `kubectl apply` cannot compute a strategic merge patch from the schema of a resource that is served by code; it merges then.
+        if resource.strategic_merge is not None and resource.rest is None:
             patch_types: tuple[str, ...] = (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
             if not resource.typed:
                 patch_types = (_APPLY_PATCH, *patch_types)

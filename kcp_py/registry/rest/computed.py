@@ -131,11 +131,11 @@ class ComputedObjects:
             await self._registry.clusters.confirm(target.only)
             return ObjectsAt(found, version or revision)
         left_out: dict[Name, StatusError] = {}
-        newest = 0
+        versions: set[int] = set()
         async for cluster_state in self._registry.states_serving(target.served, target.sight):
             try:
                 one = request._replace(target=target._replace(only=cluster_state))
-                newest = max(newest, await self._select(one, selection, found, wildcard=True))
+                versions.add(await self._select(one, selection, found, wildcard=True))
             except StatusError as error:
                 left_out[cluster_state.name] = error
             except StorageError as error:
@@ -149,7 +149,8 @@ class ComputedObjects:
                 _log.exception("list_failed", audit_id=audit_id, cluster=cluster, resource=resource, function=function)
                 left_out[cluster_state.name] = errors.internal(HIDDEN)
         request.context.warnings.extend(left_out_warnings(left_out))
-        return ObjectsAt(found, newest or revision)
+        version = (min if self._rest.reads_versions else max)(versions, default=0)
+        return ObjectsAt(found, version or revision)
 
     async def _select(self, request: ReadRequest, selection: Selection, found: Objects, *, wildcard: bool = False) -> int:
         """Add the selected objects of one cluster; the resourceVersion of its list, 0 where it has none."""

@@ -166,6 +166,9 @@ class RestStorage:
     """Whether lists have a resourceVersion (`ObjectsAt`) behind which `watch` resumes: it begins with the existing objects only where
     `options.resource_version` is empty or `0`, or where `options.send_initial_events` is set, which it ends with a bookmark. It raises
     `errors.expired` for a version that is too old. Then `kubectl get -w` prints each object once."""
+    reads_versions: ClassVar[bool] = False
+    """Whether the version of a list is that of the moment of the read, for all clusters. Then a list over all clusters has the lowest
+    version of theirs, and a watch behind it misses nothing. Otherwise it has the highest."""
 
     @property
     def verbs(self) -> tuple[str, ...]:
