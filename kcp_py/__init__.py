@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kcp_py.library.types.markers import Fixed, Int32, Int64, IntOrString, Quantity, Rule, Schema
     from kcp_py.library.types.metadata import Condition, ObjectMeta, OwnerReference
     from kcp_py.library.types.resource import hook, resource
-    from kcp_py.logicalcluster import WILDCARD, Name, parse_name
+    from kcp_py.logicalcluster import WILDCARD, Name, Wildcard, parse_name
     from kcp_py.options import Options
     from kcp_py.proxy.application import CachingProxy, ProxySettings
     from kcp_py.proxy.serving import serve_proxy
@@ -149,6 +149,7 @@ __all__ = [
     "Strategy",
     "UserInfo",
     "WatchEvent",
+    "Wildcard",
     "WriteRequest",
     "__version__",
     "bookmark",
@@ -251,6 +252,7 @@ _HOMES = {
     "Strategy": "kcp_py.registry.strategy",
     "UserInfo": "kcp_py.request.user",
     "WILDCARD": "kcp_py.logicalcluster",
+    "Wildcard": "kcp_py.logicalcluster",
     "WatchEvent": "kcp_py.client.contract",
     "WriteRequest": "kcp_py.registry.writerequest",
     "bookmark": "kcp_py.registry.rest.storage",

@@ -28,12 +28,14 @@ from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
 from tests.benchmarks.starting import START_ROWS
 from tests.benchmarks.tokens import TOKEN_ROWS
+from tests.benchmarks.types import TYPE_ROWS
 from tests.benchmarks.watches import WATCH_ROWS
 from tests.benchmarks.webhooks import WEBHOOK_ROWS
 
 ROWS = {
     **REQUEST_ROWS,
     **LIST_ROWS,
+    **TYPE_ROWS,
     **WATCH_ROWS,
     **CLUSTER_ROWS,
     **START_ROWS,

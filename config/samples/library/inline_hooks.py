@@ -19,11 +19,11 @@ from kcp_py import (
     Options,
     RequestInfo,
     UserInfo,
+    Wildcard,
     errors,
     fielderrors,
     serve,
 )
-from kcp_py.logicalcluster import Wildcard
 
 plane = ControlPlane(
     Options(storage="memory", secure_port=int(sys.argv[1]), logical_cluster_total_object_limit=100),
