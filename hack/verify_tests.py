@@ -277,7 +277,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
             "suites: they are tests themselves",
         ),
         Row("storage_model", "testing/test_storage_machine", "the machine compares with it"),
-        Row("directory edge users", "testing/test_blocking", "parts of a server, seen through it"),
+        Row("edge users", "testing/test_blocking", "parts of a server, seen through it"),
         Row("requests", "testing/test_recording", "a recording has what it sees"),
         Row("parents process", "cli/test_testserver", "the process is their behaviour"),
     ],

@@ -27,6 +27,7 @@ from tests.benchmarks.processes import LOAD_CORE
 from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
 from tests.benchmarks.starting import START_ROWS
+from tests.benchmarks.testservers import TEST_SERVER_ROWS
 from tests.benchmarks.tokens import TOKEN_ROWS
 from tests.benchmarks.types import TYPE_ROWS
 from tests.benchmarks.watches import WATCH_ROWS
@@ -51,6 +52,7 @@ ROWS = {
     **ADMISSION_ROWS,
     **POLICY_ROWS,
     **WEBHOOK_ROWS,
+    **TEST_SERVER_ROWS,
 }
 
 
