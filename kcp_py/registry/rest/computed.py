@@ -110,7 +110,8 @@ class ComputedObjects:
             page = pages.next(scope, options.continue_token, options.limit)
         else:
             listed = await self._listed(request, selection)
-            page = pages.first(scope, listed.items, listed.version, options.limit)
+            owner = ("*", request.context.user.name) if target.only is None else target.only.name
+            page = pages.first(owner, scope, listed.items, listed.version, options.limit)
         return ObjectList(page.items, page.version, page.token, page.remaining if selection.empty else 0)
 
     @staticmethod
