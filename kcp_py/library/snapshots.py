@@ -57,7 +57,6 @@ class SnapshotStorage(RestStorage):
     """
 
     versioned: ClassVar[bool] = True
-    reads_versions: ClassVar[bool] = True
     interval: float = 10.0
     """Seconds between two looks at the objects while they are watched."""
     freshness: float = 1.0
