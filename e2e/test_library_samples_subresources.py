@@ -48,6 +48,11 @@ def test_base64_answers_with_another_kind(kubectl_binary: str, tmp_path: Path) -
         assert 'foos.hello.zeng.dev "other" not found' in other.stderr
         nothing = json.dumps({**body, "spec": {"fieldPath": "spec.nothing"}})
         assert "nothing there" in kubectl("create", "--raw", f"{FOOS}/myfoo/base64", "-f", "-", document=nothing).stderr
+        part = {"apiVersion": "hello.zeng.dev/v1", "kind": "Config", "metadata": {"name": "myfoo"}, "spec": {"msg": "part"}}
+        assert '"part"' in kubectl("replace", "--raw", f"{FOOS}/myfoo/config", "-f", "-", document=json.dumps(part)).stdout
+        assert kubectl("get", "foo", "myfoo", "-o", "jsonpath={.spec.config.msg}{.spec.msg}").stdout == "parttestmsg"
+        old = json.dumps({**part, "metadata": {"name": "myfoo", "resourceVersion": "1"}})
+        assert "Conflict" in kubectl("replace", "--raw", f"{FOOS}/myfoo/config", "-f", "-", document=old).stderr
         assert "not supported" in kubectl("get", "--raw", f"{FOOS}/myfoo/base64").stderr
         (entry,) = [
             one

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kcp_py.controlplane import ControlPlane
     from kcp_py.library.backed import BackedStorage
     from kcp_py.library.channels import Channels
+    from kcp_py.library.parts import ObjectPart
     from kcp_py.library.reconciling.controllers import Controllers
     from kcp_py.library.reconciling.events import Recorder
     from kcp_py.library.reconciling.ownership import owned_by
@@ -119,6 +120,7 @@ __all__ = [
     "ObjectFilter",
     "ObjectList",
     "ObjectMeta",
+    "ObjectPart",
     "ObjectsAt",
     "Operation",
     "Options",
@@ -222,6 +224,7 @@ _HOMES = {
     "ObjectFilter": "kcp_py.client.tap",
     "ObjectList": "kcp_py.client.contract",
     "ObjectMeta": "kcp_py.library.types.metadata",
+    "ObjectPart": "kcp_py.library.parts",
     "ObjectsAt": "kcp_py.registry.rest.storage",
     "Operation": "kcp_py.registry.admission",
     "Options": "kcp_py.options",

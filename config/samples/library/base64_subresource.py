@@ -18,9 +18,9 @@ from typing import Any
 
 import uvicorn
 
-from kcp_py import ControlPlane, Credentials, GroupVersionKind, Options, StoredResource, UserInfo, WriteRequest, errors
+from kcp_py import ControlPlane, Credentials, GroupVersionKind, ObjectPart, Options, StoredResource, UserInfo, WriteRequest, errors
 
-TEXTS = {"type": "object", "properties": {"msg": {"type": "string"}, "msg1": {"type": "string"}}}
+TEXTS: dict[str, Any] = {"type": "object", "properties": {"msg": {"type": "string"}, "msg1": {"type": "string"}}}
 PATH = {"type": "object", "required": ["fieldPath"], "properties": {"fieldPath": {"type": "string"}}}
 
 foos = StoredResource(
@@ -29,7 +29,7 @@ foos = StoredResource(
     resource="foos",
     kind="Foo",
     short_names=["fo"],
-    schema={"type": "object", "properties": {"spec": TEXTS}},
+    schema={"type": "object", "properties": {"spec": {"type": "object", "properties": {**TEXTS["properties"], "config": TEXTS}}}},
 )
 control_plane = ControlPlane(Options(storage="memory"), apis=[foos])
 
@@ -56,6 +56,15 @@ async def encode(request: WriteRequest, foo: dict[str, Any], body: dict[str, Any
     text = json.dumps(part, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     output = base64.b64encode(text.encode()).decode()
     return {"metadata": {"namespace": request.target.namespace}, "spec": body["spec"], "status": {"output": output}}
+
+
+config = ObjectPart(lambda: control_plane.client, {"spec": "spec.config"})
+control_plane.subresource(
+    "foos.hello.zeng.dev",
+    "config",
+    kind=GroupVersionKind("hello.zeng.dev", "v1", "Config"),
+    schema={"type": "object", "properties": {"spec": TEXTS}},
+)(config)
 
 
 async def main(port: int) -> None:
