@@ -92,7 +92,17 @@ def test_server(
 
         parent = None if no_parent else Parent(for_pid)
         try:
-            run(Plan(options=options, clusters=clusters, crds=tuple(map(Path, crds)), parent=parent, began=began), sys.stdout)
+            run(
+                Plan(
+                    options=options,
+                    clusters=clusters,
+                    crds=tuple(map(Path, crds)),
+                    parent=parent,
+                    durable=root_dir is not None,
+                    began=began,
+                ),
+                sys.stdout,
+            )
         except (StatusError, ValueError) as error:
             raise CommandError(" ".join(str(error).split())) from None
         except OSError as error:

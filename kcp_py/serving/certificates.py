@@ -57,14 +57,16 @@ class KeyPair:
 class _Files:
     certificate: Path
     key: Path
+    durable: bool = True
 
 
-def ensure_certificates(options: Options, *, now: dt.datetime) -> bool:
+def ensure_certificates(options: Options, *, now: dt.datetime, durable: bool = True) -> bool:
     """Make missing certificates and renew those that are near their end.
 
     Args:
         options: says where the files are and which names the serving certificate needs.
         now: the present, with a time zone.
+        durable: whether the files have to outlive a power cut.
 
     Returns:
         Whether any file was written.
@@ -75,11 +77,11 @@ def ensure_certificates(options: Options, *, now: dt.datetime) -> bool:
     """
     make_private_directory(options.root_directory)
     make_private_directory(options.pki_directory)
-    authority, written = _ensure_authority(options, now)
+    authority, written = _ensure_authority(options, now, durable=durable)
     if options.tls_cert_file is None:
         names = serving_names(options)
-        written |= _ensure_serving(_Files(options.serving_cert_file, options.serving_key_file), authority, names, now=now)
-    return _ensure_admin(_admin_files(options), authority, now) or written
+        written |= _ensure_serving(_Files(options.serving_cert_file, options.serving_key_file, durable), authority, names, now=now)
+    return _ensure_admin(_admin_files(options, durable=durable), authority, now) or written
 
 
 def temporary_serving_pair(names: Sequence[str], *, now: dt.datetime) -> tuple[bytes, bytes]:
@@ -174,12 +176,12 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def _admin_files(options: Options) -> _Files:
-    return _Files(options.pki_directory / "admin.crt", options.pki_directory / "admin.key")
+def _admin_files(options: Options, *, durable: bool = True) -> _Files:
+    return _Files(options.pki_directory / "admin.crt", options.pki_directory / "admin.key", durable)
 
 
-def _ensure_authority(options: Options, now: dt.datetime) -> tuple[KeyPair, bool]:
-    files = _Files(options.ca_file, options.pki_directory / "ca.key")
+def _ensure_authority(options: Options, now: dt.datetime, *, durable: bool) -> tuple[KeyPair, bool]:
+    files = _Files(options.ca_file, options.pki_directory / "ca.key", durable)
     if not _exist(files):
         pair = _issue_authority(ec.generate_private_key(ec.SECP256R1()), now)
     else:
@@ -326,8 +328,8 @@ def _load(files: _Files) -> KeyPair:
 
 def _store(files: _Files, pair: KeyPair) -> None:
     # The key first: a certificate without its key would be refused at the next start, a key without its certificate is written anew.
-    write_private_file(files.key, key_pem(pair.key))
-    write_private_file(files.certificate, certificate_pem(pair.certificate))
+    write_private_file(files.key, key_pem(pair.key), durable=files.durable)
+    write_private_file(files.certificate, certificate_pem(pair.certificate), durable=files.durable)
 
 
 def _read(path: Path) -> bytes:

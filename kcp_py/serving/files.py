@@ -22,13 +22,14 @@ def make_private_directory(path: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from None
 
 
-def write_private_file(path: Path, content: bytes, *, replace: bool = True) -> None:
-    """Write a file in one step, durably, with mode 0600.
+def write_private_file(path: Path, content: bytes, *, replace: bool = True, durable: bool = True) -> None:
+    """Write a file in one step, with mode 0600.
 
     Args:
         path: the file.
         content: all of it.
         replace: take the place of a file that exists.
+        durable: return when it would outlive a power cut, which takes some milliseconds.
 
     Raises:
         FileExistsError: the file exists and is not to be replaced.
@@ -39,7 +40,8 @@ def write_private_file(path: Path, content: bytes, *, replace: bool = True) -> N
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         if replace:
             Path(temporary).replace(path)
         else:
@@ -48,6 +50,8 @@ def write_private_file(path: Path, content: bytes, *, replace: bool = True) -> N
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    if not durable:
+        return
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

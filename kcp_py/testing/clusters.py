@@ -327,7 +327,8 @@ class Cluster(ClusterObjects):
 
         text = self.kubeconfig_text(token=token, user=user, namespace=namespace)
         target = self._directory() / f"{self.name.replace(':', '.')}.{user.replace('/', '_')}.kubeconfig" if path is None else path
-        write_private_file(target, text.encode())
+        # It is of use for as long as the server runs.
+        write_private_file(target, text.encode(), durable=False)
         return target
 
 

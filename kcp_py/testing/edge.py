@@ -40,12 +40,13 @@ class Edge:
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    async def prepare(cls, options: Options, directory: PrivateDirectory | None) -> Self:
+    async def prepare(cls, options: Options, directory: PrivateDirectory | None, *, durable: bool = False) -> Self:
         """Bind the port and make certificates.
 
         Args:
             options: the settings.
             directory: their root directory, which is created; None where it exists.
+            durable: whether the certificates have to outlive a power cut, as in a directory that is kept.
 
         Raises:
             ListenError: the address cannot be listened on.
@@ -58,7 +59,7 @@ class Edge:
             if not options.plain_http:
                 if directory is not None:
                     directory.make()
-                await asyncio.to_thread(ensure_certificates, options, now=dt.datetime.now(dt.UTC))
+                await asyncio.to_thread(ensure_certificates, options, now=dt.datetime.now(dt.UTC), durable=durable)
                 options = dataclasses.replace(options, root_ca_file=options.trust_file)
                 tls = ReloadingContext(options)
         except BaseException:

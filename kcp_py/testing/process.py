@@ -38,6 +38,7 @@ class Plan:
         clusters: how many logical clusters to make, with a kubeconfig each.
         crds: files and directories of manifests for each of these clusters.
         parent: whose end ends the server; None for none.
+        durable: whether its files have to outlive a power cut: the root directory is kept.
         began: the monotonic time of the start of the command.
     """
 
@@ -45,6 +46,7 @@ class Plan:
     clusters: int = 0
     crds: tuple[Path, ...] = ()
     parent: Parent | None = None
+    durable: bool = False
     began: float = dataclasses.field(default_factory=time.monotonic)
 
 
@@ -69,7 +71,7 @@ async def _run(plan: Plan, out: IO[str]) -> None:
         loop.add_signal_handler(number, stop.set)
     watching = None if plan.parent is None else asyncio.create_task(_stop_with(plan.parent, stop))
     try:
-        edge = await Edge.prepare(plan.options, None)
+        edge = await Edge.prepare(plan.options, None, durable=plan.durable)
         users = Users()
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(edge.close)
@@ -104,7 +106,7 @@ async def _describe(plan: Plan, edge: Edge, control_plane: ControlPlane) -> dict
     kubeconfig = plan.options.kubeconfig_file
     import yaml  # noqa: PLC0415
 
-    write_private_file(kubeconfig, yaml.safe_dump(access.kubeconfig("root"), sort_keys=False).encode())
+    write_private_file(kubeconfig, yaml.safe_dump(access.kubeconfig("root"), sort_keys=False).encode(), durable=plan.durable)
     clusters: list[dict[str, str]] = []
     for number in range(1, plan.clusters + 1):
         name = parse_name(f"test-{number}")

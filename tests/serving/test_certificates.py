@@ -222,3 +222,13 @@ def test_a_given_certificate_that_ends_soon_is_found(options, tmp_path):
     (end,) = (one.not_valid_after_utc for one in certificates.load_certificates(given))
     later = end - dt.timedelta(days=29)
     assert certificates.expiring_certificates(served, now=later) == [(given, end)]
+
+
+@pytest.mark.parametrize(("durable", "waits"), [(True, 12), (False, 0)])
+def test_certificates_of_a_directory_that_is_removed_are_not_waited_for(options, monkeypatch, durable, waits):
+    """Each of the six files is followed by its directory."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    assert ensure_certificates(options, now=NOW, durable=durable)
+    assert len(synced) == waits
+    assert not ensure_certificates(options, now=NOW)

@@ -49,3 +49,16 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
         write_private_file(path, b"new")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_that_need_not_be_durable_is_not_waited_for(tmp_path, monkeypatch):
+    """It is complete and private all the same, and takes the place of another one in one step."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    path = tmp_path / "file"
+    for content in (b"old", b"new"):
+        write_private_file(path, content, durable=False)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777, synced) == (b"new", 0o600, [])
+    assert list(tmp_path.iterdir()) == [path]
+    write_private_file(path, b"newer")
+    assert len(synced) == 2, "the file and its directory"
