@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from kcp_py import BackedStorage, ComputedResource, ControlPlane, GroupVersionResource, StoredResource, WriteRequest, fielderrors
-from tests.server.handlers.conftest import Api, Watch, config_map, options
+from tests.server.handlers.conftest import Api, Watch, config_map, established, make_crd, options
 
 pytestmark = pytest.mark.anyio
 
@@ -241,3 +241,24 @@ async def test_permissions_are_those_for_the_facing_resource(api: Api) -> None:
     await api.fails(403, "GET", f"{INSTANCES}/one", token="Bearer user")
     await api.fails(403, "GET", f"{DATABASES.replace('/a/', '/b/')}/one", token="Bearer user")
     await api.ok("DELETE", f"{DATABASES}/one", token="Bearer user")
+
+
+async def test_the_backing_resource_may_be_that_of_a_crd(tmp_path: Path) -> None:
+    """Clusters without the CRD answer with 503, and do not disturb lists over all clusters."""
+    rest = Databases(lambda: control_plane.client, GroupVersionResource("example.com", "v1", "widgets"))
+    databases = ComputedResource(group="catalog.example.com", version="v1", resource="databases", kind="Database", rest=rest)
+    control_plane = ControlPlane(options(tmp_path), apis=[databases])
+    async with control_plane, httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client:
+        api = Api(client, control_plane)
+        await api.ok("POST", "/clusters/b/api/v1/namespaces/default/configmaps", config_map("one"))
+        await api.ok("POST", "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd())
+        await established(api, "a")
+        await api.ok("POST", DATABASES, database())
+        widget = await api.ok("GET", "/clusters/a/apis/example.com/v1/namespaces/default/widgets/one")
+        assert widget["spec"] == {"bytes": 2}
+        for method, path in (("GET", DATABASES), ("GET", f"{DATABASES}/one"), ("DELETE", f"{DATABASES}/one")):
+            refused = await api.fails(503, method, path.replace("/a/", "/b/"))
+            assert "databases.catalog.example.com are not available" in refused["message"]
+        everywhere = await api.ok("GET", EVERYWHERE)
+        assert [one["metadata"]["name"] for one in everywhere["items"]] == ["one"]
+        await api.ok("DELETE", f"{DATABASES}/one")
