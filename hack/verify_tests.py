@@ -39,6 +39,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "controlplane": [
         Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server"),
         Row("serviceranges", "apis/upstream/test_serviceranges", "puts the parts together, seen through the whole server"),
+        Row("edge", "controlplane/test_controlplane", "puts the parts together, seen through the whole server"),
         Row("tracing", "tracing/test_tracer", "spans reach a collector from the whole server"),
     ],
     "apis/upstream/validation": [

@@ -7,7 +7,6 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import structlog
@@ -25,7 +24,8 @@ from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
 from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.catalog import Api, build_catalog
-from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, start_compaction
+from kcp_py.controlplane.datastore import choose_storage, continue_token_key, start_compaction
+from kcp_py.controlplane.edge import EdgeParts, access_log_of, build_edge, storage_checks
 from kcp_py.controlplane.extensions import Extensions
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
@@ -35,29 +35,20 @@ from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_a
 from kcp_py.controlplane.serviceranges import assign_to_services
 from kcp_py.controlplane.tracing import start_tracing
 from kcp_py.egress import Caller, Networks, Service, ServiceResolver
-from kcp_py.logicalcluster import ROOT, Name, parse_name
+from kcp_py.logicalcluster import ROOT, Name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.registry.webhookservices import ClusterServices
-from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.user import controller_user
-from kcp_py.server.bodybudget import BodyBudget
-from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
+from kcp_py.server.chain import ASGIApp, Filter
 from kcp_py.server.filters.concurrency import Fairness, InFlight
-from kcp_py.server.handlers.apihandler import APIHandler
 from kcp_py.server.handlers.backend import Backend, RequestLimits
-from kcp_py.server.handlers.documents import Documents
-from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.longrequests import LongRequests
-from kcp_py.server.pages.fixed import create_fixed_pages
-from kcp_py.server.pages.health import HealthChecks
-from kcp_py.server.pages.openid import OpenIDPages
-from kcp_py.storage.contract import Storage, StorageError, TellsRoom
+from kcp_py.storage.contract import Storage, StorageError
 from kcp_py.telemetry.eventloop import EventLoopLag
 from kcp_py.telemetry.gauges import Gauges
-from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
@@ -376,58 +367,32 @@ class ControlPlane(Extensions):
             self._feed_running = False
 
     def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts | None, quotas: QuotaLedger) -> ASGIApp:
-        options = self._options
-        checks = HealthChecks()
-        checks.add("etcd", storage.check)
-        if isinstance(storage, TellsRoom):
-            checks.add("storage-space", partial(check_room, storage), endpoints=["readyz"], informative=True)
+        checks = storage_checks(storage)
         checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
-        access_log = _access_log_of(options)
+        access_log = access_log_of(self._options)
         if access_log is not None:
             self._stack.callback(access_log.flush)
-        settings = ChainSettings(
-            authenticator=identity.authenticator,
-            authorizer=identity.authorizer,
-            running=identity.running,
-            proxy_headers=identity.proxy_headers,
-            metrics=self.backend.metrics,
+        parts = EdgeParts(
+            options=self._options,
+            backend=self.backend,
+            tap=self.tap,
+            identity=identity,
+            service_accounts=service_accounts,
+            quotas=quotas,
+            checks=checks,
+            registry=self._registry,
+            gauges=self.gauges,
             access_log=access_log,
-            anonymous=identity.anonymous,
-            default_cluster=parse_name(options.default_cluster) if options.default_cluster else None,
-            single_cluster=options.single_cluster,
-            cluster_header=options.cluster_header,
-            cluster_hosts=ClusterHosts(options.external_hostname) if options.cluster_hostnames else None,
-            token_cluster=None if service_accounts is None else service_accounts.tokens.cluster_of,
-            request_timeout=options.request_timeout,
-            bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
-            states=self.backend.clusters,
             tracer=self._tracer,
-            further=self._filters,
-            fairness=self._fairness,
             on_request=None if self._watchdog is None else self._watchdog.wake,
+            filters=self._filters,
+            fairness=self._fairness,
+            routes=self._routes,
+            mounts=self._mounts,
+            middleware=self._middleware,
         )
-        self.gauges.add(
-            "kcp_cluster_limit_refusals",
-            "Requests that were refused because their logical cluster has reached a limit.",
-            lambda: {**settings.shares.refused(), **quotas.refused()},
-            kind="counter",
-            labels=("limit",),
-        )
-        address = options.external_url(options.secure_port).partition("://")[2]
-        documents = Documents(self.backend, server_address=address)
-        openid = () if service_accounts is None else (OpenIDPages(self.backend, service_accounts.documents),)
-        pages = create_fixed_pages(
-            checks=checks, registry=self._registry, paths=documents.paths, pages=openid, routes=self._routes, mounts=self._mounts
-        )
-        application = create_asgi_app(
-            settings, resources=APIHandler(self.backend, documents, TapHandler(self.backend, self.tap)), pages=pages
-        )
-        if not self._middleware:
-            return application
-        from kcp_py.library.middleware import wrap  # noqa: PLC0415 - most programs have none
-
-        return wrap(application, self._middleware)
+        return build_edge(parts)
 
     def _all_authorizers(self) -> Sequence[Authorizer]:
         """Those of the program, behind the one for its paths."""
@@ -462,13 +427,6 @@ class ControlPlane(Extensions):
     async def _check_running(self) -> None:
         if self._stopping:
             raise RuntimeError("the server is shutting down")
-
-
-def _access_log_of(options: Options) -> AccessLog | None:
-    every = options.access_log == "all" or options.log_level == "debug"
-    if not every and (options.access_log == "none" or options.log_level == "error"):
-        return None
-    return AccessLog.to_stream(sys.stderr.buffer, options.log_format, every=every)
 
 
 async def _reload(token_files: TokenFiles, running: LongRequests) -> None:
