@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says how busy the machine is, not whether the property holds.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# Servers for tests set up the logs of a process that has not done so, and later tests would miss lines below warnings.
+structlog.configure()
 
 
 @pytest.fixture(scope="session")

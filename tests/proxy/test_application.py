@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import ssl
 
@@ -86,12 +87,17 @@ async def test_everything_else_is_passed_on(world: World) -> None:
         for path, headers in cases:
             answers = [await client.get(path, headers=headers) for client in (proxied.client, direct)]
             assert [one.status_code for one in answers][:1] == [answers[1].status_code], path
-            assert answers[0].content == answers[1].content, path
+            assert without_ages(answers[0].content) == without_ages(answers[1].content), path
             assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
         answer = await proxied.client.post(DEFAULT, json=configmap("one"))
         assert answer.json()["reason"] == "AlreadyExists"
         head = await proxied.client.head(f"{DEFAULT}/one")
         assert head.content == b""
+
+
+def without_ages(content: bytes) -> bytes:
+    """An answer without the ages in its table, which go on between two requests."""
+    return re.sub(rb'"[0-9]+s"', b'"AGE"', content)
 
 
 async def test_reads_of_the_newest_state(world: World) -> None:

@@ -13,6 +13,7 @@ from kcp_py.telemetry.logs import MAX_PROBLEMS, AccessLog, configure_logging
 def _restore():
     yield
     structlog.reset_defaults()
+    structlog.configure()
 
 
 def test_json_lines():
