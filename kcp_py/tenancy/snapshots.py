@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -33,7 +33,6 @@ from kcp_py.tenancy.logicalcluster import LOGICAL_CLUSTER
 VERSION: Final = 1
 _BATCH: Final = 480
 """Operations of one transaction; a few more create the cluster and its guards."""
-_QUOTAS: Final = GroupResource("", "resourcequotas")
 _SECRETS: Final = GroupResource("", "secrets")
 _TOKEN: Final = b'"kubernetes.io/service-account-token"'
 _MIDDLE_OF_UID: Final = re.compile(rb"-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-")
@@ -122,8 +121,8 @@ class Recounting(Protocol):
         """See the writes of a cluster, whose content is about to be replaced."""
         ...
 
-    async def replaced(self, cluster: Name, quotas: Iterable[tuple[str, str]]) -> None:
-        """Count the quotas of a cluster, by namespace and name, and its limits again."""
+    async def replaced(self, cluster: Name) -> None:
+        """Count the quotas of a cluster and its limits again."""
         ...
 
 
@@ -156,7 +155,6 @@ class Snapshots:
         self._own = clusters.prefix
         self._crds = resource_keys(root, *CRDS.group_resource, namespaced=False).prefix
         self._namespaces = resource_keys(root, *NAMESPACES.group_resource, namespaced=False).prefix
-        self._quotas = resource_keys("", *_QUOTAS, namespaced=True).prefix
         self._secrets = resource_keys("", *_SECRETS, namespaced=True).prefix
         self._claims = f"{root}/.kcp-py/service-claims/"
 
@@ -246,14 +244,14 @@ class Snapshots:
         operations: list[Operation] = [*deletes, *puts]
         prefixes = {f"{self._root}{key.prefix}" for objects in (present.objects, snapshot.objects) for key in objects}
         revision = 0
-        self._ledger.expect(name)
+        if operations:
+            self._ledger.expect(name)
         for start in range(0, len(operations), _BATCH):
             revision = await self._write(state, prefixes, operations[start : start + _BATCH])
             if state.create_with:
                 state = await self._existing(name)
         if operations:
-            quotas = [(key.namespace, key.name) for key in snapshot.objects if key.prefix == self._quotas]
-            await self._ledger.replaced(name, quotas)
+            await self._ledger.replaced(name)
         objects = [operation for operation in operations if not operation.key.startswith(self._claims)]
         written = sum(isinstance(operation, Put) for operation in objects)
         return Restored(name, revision, written, len(objects) - written)

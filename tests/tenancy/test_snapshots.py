@@ -203,7 +203,21 @@ async def test_quotas_hold_after_a_restore_and_in_a_clone(plane: ControlPlane) -
         with pytest.raises(errors.StatusError, match="exceeded quota: q"):
             await client.create(cluster, MAPS, config_map("three"))
     await plane.snapshots.restore(Snapshot(A, 0, {}))
-    await client.create(A, MAPS, config_map("without quota"[:7]))
+    await client.create(A, MAPS, config_map("without"))
+
+
+async def test_a_clone_without_quotas_leaves_no_guard(plane: ControlPlane) -> None:
+    """Nothing but its objects is stored for it, also where it had quotas before."""
+    client = plane.client
+    await client.create(A, MAPS, config_map("one"))
+    await plane.snapshots.clone("team-a", "team-b")
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    await client.create(A, QUOTAS, {**quota, "spec": {"hard": {"count/configmaps": "2"}}})
+    await plane.snapshots.restore(Snapshot(A, 0, {}))
+    guards = await plane.backend.access.storage.range("/registry/.kcp-py/quotas/")
+    assert [item.key for item in guards.items] == []
+    for name in ("two", "three", "four"):
+        await client.create(A, MAPS, config_map(name))
 
 
 async def test_limits_of_the_cluster_stay_and_are_counted_again(plane: ControlPlane) -> None:

@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
-from uuid import uuid4
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
@@ -35,6 +35,7 @@ from kcp_py.registry.quota.writes import Batch, View, Write, changes_of, rebased
 from kcp_py.storage.contract import Compare, ConflictError, Delete, NoSpaceError, Operation, Put, Storage, UnavailableError
 from kcp_py.storage.keys import ResourceKeys, resource_of
 
+_ATTEMPTS: Final = 64
 _PAGE: Final = 10_000
 _READ_AHEAD: Final = 64
 """Writes whose objects are read at the same time."""
@@ -266,26 +267,33 @@ class QuotaLedger:
         """See the writes of a cluster from now on: its content, quotas included, is about to be replaced without the ledger."""
         self._known.add(cluster)
 
-    async def replaced(self, cluster: Name, quotas: Iterable[tuple[str, str]]) -> None:
-        """Count everything anew after the content of a cluster was replaced, see `expect`.
-
-        Args:
-            cluster: which one.
-            quotas: its quotas by namespace and name.
+    async def replaced(self, cluster: Name) -> None:
+        """Count everything anew after the content of a cluster was replaced, see `expect`. The guard goes with the last quota.
 
         Raises:
             StorageError: the store could not be read or written.
         """
-        self._views.drop(cluster)
-        if not self._quotas:
-            quotas = ()
-        elif self._shared:
+        for _ in range(_ATTEMPTS):
+            view = await self._views.load(cluster)
+            quotas = [*view.quotas] if self._quotas else []
+            kept = bool(quotas) or view.usage is not None
+            if not self._shared or not (kept or view.guard):
+                break
+            guard = self._views.guard(cluster)
             # Other servers read the quotas again.
-            await self._commit(cluster, (), (), (Put(self._views.guard(cluster), uuid4().bytes),))
-        for namespace, name in quotas:
-            await self.recount(cluster, namespace, name)
-        if await self._storage.get(self._views.usage(cluster)) is not None:
+            changed: Operation = Put(guard, b"1") if kept else Delete(guard)
+            with suppress(ConflictError):
+                await self._commit(cluster, (), (Compare(guard, mod_revision=view.guard),), (changed,))
+                break
+        else:
+            raise UnavailableError("the quotas change all the time")
+        self._views.drop(cluster)
+        for key in quotas:
+            await self._enqueue(cluster, Write(self._keys.prefix, alone=True, recounted=key))
+        if view.usage is not None:
             await self.recount_cluster(cluster)
+        if not kept and cluster not in self._busy:
+            self._known.discard(cluster)
 
     def _enqueue(self, cluster: Name, write: Write) -> asyncio.Future[int]:
         account = self._busy.get(cluster)
