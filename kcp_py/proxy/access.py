@@ -16,12 +16,16 @@ from cryptography.x509.oid import NameOID
 
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
+from kcp_py.apis.certificates.binding import binding_of
+from kcp_py.authn.certificate import subject_texts
 from kcp_py.proxy.reads import Read
 from kcp_py.proxy.upstream import Header, UnreachableError, Upstream
 
 _IMPERSONATE: Final = b"impersonate-"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _KEPT: Final = 65_536
+_CERTIFICATES: Final = 4096
+_CLUSTER_HEADER: Final = b"x-kubernetes-cluster"
 _LOOPBACK: Final = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
 
 
@@ -37,15 +41,18 @@ class Caller(NamedTuple):
 class Callers:
     """Finds out the caller of each request."""
 
-    def __init__(self, *, share_credentials: bool, accept_certificates: bool) -> None:
+    def __init__(self, *, share_credentials: bool, accept_certificates: bool, now: Callable[[], float] = time.time) -> None:
         """Choose.
 
         Args:
             share_credentials: whether requests without credentials are made with those of the proxy.
             accept_certificates: whether the client certificates that TLS has verified name users, which the proxy impersonates.
+            now: seconds since the epoch.
         """
         self._share = share_credentials
-        self._certificates = accept_certificates
+        self._accepts_certificates = accept_certificates
+        self._now = now
+        self._certificates: LRU[bytes, _Certificate] = LRU(_CERTIFICATES)
 
     def of(self, headers: Sequence[Header], certificate: bytes | None) -> Caller:
         """The caller of a request.
@@ -62,17 +69,42 @@ class Callers:
         for name, value in headers:
             if name == b"connection" and any(_is_identity(one.strip()) for one in value.lower().split(b",")):
                 raise bad_request("the Connection header must not name a header that decides about identity")
+            if name == _CLUSTER_HEADER:
+                # The cache and the questions about permissions know the cluster from the path.
+                raise bad_request("requests through this proxy name their logical cluster in the path: /clusters/NAME")
         if len(tokens) > 1:
             raise unauthorized()
         if tokens:
             return Caller(False, ((b"authorization", tokens[0]), *impersonating))
-        if self._certificates and certificate:
+        if self._accepts_certificates and certificate:
             if impersonating:
                 raise bad_request("a client with a certificate cannot impersonate through this proxy: use a token")
-            return Caller(True, _named_by(certificate))
+            return Caller(True, self._named_by(certificate))
         if self._share:
             _check_page(headers)
         return Caller(self._share, tuple(impersonating))
+
+    def _named_by(self, der: bytes) -> tuple[Header, ...]:
+        """The headers that impersonate the user of a certificate.
+
+        Raises:
+            StatusError: 401 for a certificate that names no user who can be impersonated now.
+        """
+        certificate = self._certificates.get(der)
+        if certificate is None:
+            certificate = _read(der)
+            self._certificates.set(der, certificate)
+        # TLS has looked at the dates when the connection began.
+        if not certificate.headers or not certificate.not_before <= self._now() <= certificate.not_after:
+            raise unauthorized()
+        return certificate.headers
+
+
+class _Certificate(NamedTuple):
+    headers: tuple[Header, ...]
+    """That impersonate the user; empty where there is none."""
+    not_before: float
+    not_after: float
 
 
 class _Decision(NamedTuple):
@@ -185,21 +217,28 @@ def _check_page(headers: Sequence[Header]) -> None:
         raise StatusError(403, "Forbidden", "requests without credentials are for programs of this machine")
 
 
-def _named_by(der: bytes) -> tuple[Header, ...]:
-    """The headers that impersonate the user of a certificate: the common name, and the organizations as groups.
+def _read(der: bytes) -> _Certificate:
+    """Read a certificate: the common name is the user, the organizations are groups.
 
-    Raises:
-        StatusError: 401 for a certificate without a name.
+    A certificate that names a logical cluster is not a credential here: the server behind the proxy would accept the user in every cluster.
     """
     try:
-        subject = x509.load_der_x509_certificate(der).subject
-        names = [str(one.value) for one in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        groups = [str(one.value) for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-        if not names:
-            raise unauthorized()
-        return tuple(
-            (name, value.encode("latin-1"))
-            for name, value in ((b"impersonate-user", names[-1]), *((b"impersonate-group", group) for group in groups))
-        )
-    except (ValueError, StatusError):
-        raise unauthorized() from None
+        certificate = x509.load_der_x509_certificate(der)
+        if binding_of(certificate) is not None:
+            return _NOBODY
+        names = subject_texts(certificate, NameOID.COMMON_NAME)[-1:]
+        groups = subject_texts(certificate, NameOID.ORGANIZATION_NAME)
+    except (ValueError, x509.InvalidVersion):
+        return _NOBODY
+    if not names or not all(map(_is_header_text, (*names, *groups))):
+        return _NOBODY
+    headers = [(b"impersonate-user", names[0].encode()), *((b"impersonate-group", group.encode()) for group in groups)]
+    return _Certificate(tuple(headers), certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+
+
+_NOBODY: Final = _Certificate((), 0, 0)
+
+
+def _is_header_text(text: str) -> bool:
+    """Whether a name stays what it is in a header: no line breaks, and no spaces that are cut off at its ends."""
+    return bool(text) and text.isprintable() and text == text.strip()

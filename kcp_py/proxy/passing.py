@@ -16,7 +16,7 @@ _HOP_BY_HOP: Final = frozenset((
     b"transfer-encoding", b"upgrade",
 ))  # fmt: skip
 """RFC 9110, 7.6.1, and the host of the proxy."""
-_IDENTITY: Final = (b"x-remote-", b"impersonate-")
+_IDENTITY: Final = (b"x-remote-", b"impersonate-", b"x-kubernetes-cluster")
 _HEAD_BYTES: Final = 64 * 1024
 _PIECE: Final = 64 * 1024
 _LINGER_SECONDS: Final = 30.0

@@ -29,6 +29,7 @@ def test_headers() -> None:
         (b"authorization", b"Bearer of the client"),
         (b"impersonate-user", b"client"),
         (b"x-remote-user", b"admin"),
+        (b"x-kubernetes-cluster", b"other"),
         (b"accept", b"application/json"),
     ]
     caller = Caller(own=True, headers=((b"impersonate-user", b"bob"),))
