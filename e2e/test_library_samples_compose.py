@@ -90,6 +90,22 @@ def test_a_program_behind_a_command(kubectl: Kubectl, tmp_path: Path, command: l
         assert process.wait(60) == 0
 
 
+def test_a_store_inside_of_wrappers(kubectl: Kubectl, tmp_path: Path) -> None:
+    """Calls are counted with their time, and the writes that one wrapper refuses are answered with its error."""
+    with serving(SAMPLES / "wrapped_storage.py", tmp_path) as server:
+        url = f"{server}/clusters/team-a"
+        before = httpx.get(f"{server}/storage").json()["transact"]
+        assert kubectl(url, "create", "configmap", "prices", "--from-literal", "currency=silver").returncode == 0
+        after = httpx.get(f"{server}/storage").json()["transact"]
+        assert after["calls"] > before["calls"]
+        assert after["seconds"] - before["seconds"] >= 0.005
+        refused = kubectl(url, "create", "secret", "generic", "key")
+        assert refused.returncode == 1
+        assert "full" in refused.stderr
+        assert kubectl(url, "get", "configmap", "prices", "-o", "jsonpath={.data.currency}").stdout == "silver"
+        assert kubectl(url, "get", "secrets", "-o", "name").stdout == ""
+
+
 def test_an_api_inside_an_application(kubectl: Kubectl, tmp_path: Path) -> None:
     """kubectl works below a path, watches and documents of custom resources included; routes and middleware have their effect."""
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "description": "A boat."}}}

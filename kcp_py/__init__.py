@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from kcp_py.server.exchange import Exchange, Handler
     from kcp_py.server.filters.concurrency import Fairness, InFlight
     from kcp_py.serving.embedding import serve
-    from kcp_py.storage.contract import Compare
+    from kcp_py.storage.contract import Compare, Storage
+    from kcp_py.storage.wrapping import StorageCall, WrappedStorage
     from kcp_py.tenancy.snapshots import Restored, Snapshot, Snapshots
 
 __all__ = [
@@ -146,12 +147,15 @@ __all__ = [
     "SnapshotStorage",
     "Snapshots",
     "SourceContext",
+    "Storage",
+    "StorageCall",
     "StoredResource",
     "StoredVersion",
     "Strategy",
     "UserInfo",
     "WatchEvent",
     "Wildcard",
+    "WrappedStorage",
     "WriteRequest",
     "__version__",
     "bookmark",
@@ -250,6 +254,8 @@ _HOMES = {
     "SnapshotStorage": "kcp_py.library.snapshots",
     "Snapshots": "kcp_py.tenancy.snapshots",
     "SourceContext": "kcp_py.registry.catalog.source",
+    "Storage": "kcp_py.storage.contract",
+    "StorageCall": "kcp_py.storage.wrapping",
     "StoredResource": "kcp_py.registry.stored",
     "StoredVersion": "kcp_py.registry.stored",
     "Strategy": "kcp_py.registry.strategy",
@@ -257,6 +263,7 @@ _HOMES = {
     "WILDCARD": "kcp_py.logicalcluster",
     "Wildcard": "kcp_py.logicalcluster",
     "WatchEvent": "kcp_py.client.contract",
+    "WrappedStorage": "kcp_py.storage.wrapping",
     "WriteRequest": "kcp_py.registry.writerequest",
     "bookmark": "kcp_py.registry.rest.storage",
     "by_label": "kcp_py.client.cache",

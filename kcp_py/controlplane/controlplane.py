@@ -24,7 +24,7 @@ from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
 from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.catalog import Api, build_catalog
-from kcp_py.controlplane.datastore import choose_storage, continue_token_key, start_compaction
+from kcp_py.controlplane.datastore import GivenStorage, continue_token_key, start_compaction, storage_of, uses_store_of_options
 from kcp_py.controlplane.edge import EdgeParts, access_log_of, build_edge, storage_checks
 from kcp_py.controlplane.extensions import Extensions
 from kcp_py.controlplane.identity import Identity, build_identity
@@ -47,6 +47,7 @@ from kcp_py.server.filters.concurrency import Fairness, InFlight
 from kcp_py.server.handlers.backend import Backend, RequestLimits
 from kcp_py.server.longrequests import LongRequests
 from kcp_py.storage.contract import Storage, StorageError
+from kcp_py.storage.wrapping import driver_of
 from kcp_py.telemetry.eventloop import EventLoopLag
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.metrics import RequestMetrics
@@ -91,7 +92,7 @@ class ControlPlane(Extensions):
         self,
         options: Options,
         *,
-        storage: Storage | None = None,
+        storage: GivenStorage = None,
         services: ServiceResolver | None = None,
         authenticators: Sequence[Authenticator] = (),
         authorizers: Sequence[Authorizer] = (),
@@ -107,7 +108,8 @@ class ControlPlane(Extensions):
 
         Args:
             options: the settings.
-            storage: an unopened store that replaces the store of the options.
+            storage: an unopened store that replaces the store of the options; or a function of that store that returns one, such as a
+                class of `WrappedStorage`.
             services: resolves the services of webhooks, before their objects in the cluster do.
             authenticators: identify callers, before client certificates and tokens.
             authorizers: decide about requests, after the public paths and before the group `system:masters`.
@@ -200,7 +202,7 @@ class ControlPlane(Extensions):
             self._watchdog = Watchdog()
         accounts = "service-accounts" in batteries
         root = options.etcd_prefix
-        storage = await self._stack.enter_async_context(self._given_storage or choose_storage(options))
+        storage = await self._stack.enter_async_context(storage_of(self._given_storage, options))
         await migrate_keys(storage, root)
         supervisor = await self._stack.enter_async_context(Supervisor(_report, sleep=clock.sleep))
         fanout = Fanout(
@@ -345,8 +347,9 @@ class ControlPlane(Extensions):
 
     def _start_monitoring(self, supervisor: Supervisor, storage: Storage, clusters_prefix: str) -> None:
         options = self._options
-        file = options.database_file if options.storage == "sqlite" and self._given_storage is None else None
-        monitor = Monitor(storage, self.backend.fanout, clusters_prefix, database_file=file, size_of=getattr(storage, "size", None))
+        file = options.database_file if options.storage == "sqlite" and uses_store_of_options(self._given_storage) else None
+        size_of = getattr(driver_of(storage), "size", None)
+        monitor = Monitor(storage, self.backend.fanout, clusters_prefix, database_file=file, size_of=size_of)
         watchdog = self._watchdog
         if watchdog is not None:
             watchdog.describe(self.gauges)

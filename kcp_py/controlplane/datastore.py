@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Final
+from collections.abc import Callable
+from typing import Final, cast
 
 from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.supervisor import Supervisor
@@ -14,6 +15,29 @@ from kcp_py.storage.keys import internal_key
 from kcp_py.storage.opening import open_storage
 
 _TOKEN_KEY_BYTES: Final = 32
+
+GivenStorage = Storage | Callable[[Storage], Storage] | None
+"""A store, or a function that wraps the store of the options."""
+
+
+def uses_store_of_options(given: GivenStorage) -> bool:
+    """Whether the store of the options is used, wrapped or not."""
+    # A class of stores has the methods of a store, and is a function that makes one.
+    return given is None or isinstance(given, type) or not hasattr(given, "transact")
+
+
+def storage_of(given: GivenStorage, options: Options) -> Storage:
+    """The unopened store of a control plane.
+
+    Raises:
+        StorageError: as `choose_storage`.
+        OSError: as `choose_storage`.
+    """
+    if given is None:
+        return choose_storage(options)
+    if uses_store_of_options(given):
+        return cast("Callable[[Storage], Storage]", given)(choose_storage(options))
+    return cast("Storage", given)
 
 
 def choose_storage(options: Options) -> Storage:

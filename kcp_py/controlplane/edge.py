@@ -26,7 +26,8 @@ from kcp_py.server.handlers.tap import TapHandler
 from kcp_py.server.pages.fixed import create_fixed_pages
 from kcp_py.server.pages.health import HealthChecks
 from kcp_py.server.pages.openid import OpenIDPages
-from kcp_py.storage.contract import Storage, TellsRoom
+from kcp_py.storage.contract import Storage
+from kcp_py.storage.wrapping import room_of
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.registry import MetricsRegistry
@@ -111,8 +112,8 @@ def storage_checks(storage: Storage) -> HealthChecks:
     """The checks of a store."""
     checks = HealthChecks()
     checks.add("etcd", storage.check)
-    if isinstance(storage, TellsRoom):
-        checks.add("storage-space", partial(check_room, storage), endpoints=["readyz"], informative=True)
+    if (room := room_of(storage)) is not None:
+        checks.add("storage-space", partial(check_room, room), endpoints=["readyz"], informative=True)
     return checks
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from kcp_py.storage.contract import CompactedError, Storage, StorageError, TellsRoom
+from kcp_py.storage.contract import CompactedError, Storage, StorageError
+from kcp_py.storage.wrapping import room_of
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.watchcache.count import ObjectCount
 from kcp_py.watchcache.fanout import Fanout
@@ -112,11 +113,11 @@ class Monitor:
         )
         gauges.add("kcp_storage_wal_bytes", "Size of the SQLite write-ahead log.", self._log_size)
         gauges.add("kcp_storage_up", "Whether the store answers (1) or not (0).", lambda: float(self._outage is None))
-        if isinstance(storage := self._storage, TellsRoom):
+        if (room := room_of(self._storage)) is not None:
             gauges.add(
                 "kcp_storage_full",
                 "Whether the disk of the store is full (1), so that deletions and small changes are taken only.",
-                lambda: float(storage.full),
+                lambda: float(room.full),
             )
         gauges.add("kcp_storage_revision", "The revision of the store when it was last asked.", lambda: float(self._revision))
         gauges.add(
