@@ -7,7 +7,10 @@ import os
 import resource
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
@@ -20,12 +23,16 @@ from tests.benchmarks.crds import CRD_ROWS
 from tests.benchmarks.deletions import DELETION_ROWS
 from tests.benchmarks.expressions import EXPRESSION_ROWS
 from tests.benchmarks.grants import GRANT_ROWS
+from tests.benchmarks.informers import INFORMER_ROWS
 from tests.benchmarks.lists import LIST_ROWS
+from tests.benchmarks.packages import PACKAGE_ROWS
 from tests.benchmarks.permissions import PERMISSION_ROWS
 from tests.benchmarks.policies import POLICY_ROWS
 from tests.benchmarks.processes import LOAD_CORE
+from tests.benchmarks.proxies import PROXY_ROWS
 from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
+from tests.benchmarks.row import Row
 from tests.benchmarks.starting import START_ROWS
 from tests.benchmarks.testservers import TEST_SERVER_ROWS
 from tests.benchmarks.tokens import TOKEN_ROWS
@@ -33,27 +40,31 @@ from tests.benchmarks.types import TYPE_ROWS
 from tests.benchmarks.watches import WATCH_ROWS
 from tests.benchmarks.webhooks import WEBHOOK_ROWS
 
-ROWS = {
-    **REQUEST_ROWS,
-    **LIST_ROWS,
-    **TYPE_ROWS,
-    **WATCH_ROWS,
-    **CLUSTER_ROWS,
-    **START_ROWS,
-    **EXPRESSION_ROWS,
-    **CRD_ROWS,
-    **DELETION_ROWS,
-    **CHECKSUM_ROWS,
-    **ABUSE_ROWS,
-    **PERMISSION_ROWS,
-    **TOKEN_ROWS,
-    **GRANT_ROWS,
-    **QUOTA_ROWS,
-    **ADMISSION_ROWS,
-    **POLICY_ROWS,
-    **WEBHOOK_ROWS,
-    **TEST_SERVER_ROWS,
-}
+GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = (
+    REQUEST_ROWS,
+    LIST_ROWS,
+    TYPE_ROWS,
+    WATCH_ROWS,
+    CLUSTER_ROWS,
+    START_ROWS,
+    EXPRESSION_ROWS,
+    CRD_ROWS,
+    DELETION_ROWS,
+    CHECKSUM_ROWS,
+    ABUSE_ROWS,
+    PERMISSION_ROWS,
+    TOKEN_ROWS,
+    GRANT_ROWS,
+    QUOTA_ROWS,
+    ADMISSION_ROWS,
+    POLICY_ROWS,
+    WEBHOOK_ROWS,
+    TEST_SERVER_ROWS,
+    PACKAGE_ROWS,
+    INFORMER_ROWS,
+    PROXY_ROWS,
+)
+ROWS = dict(chain.from_iterable(group.items() for group in GROUPS))
 
 
 async def _run(names: list[str], console: Console) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -102,10 +102,12 @@ class Stream(asyncio.Protocol):
 class Target:
     """Where to send requests, and what every one of them carries."""
 
-    def __init__(self, port: int, *, tls: ssl.SSLContext | None = None, token: str = "") -> None:
+    def __init__(self, port: int, *, tls: ssl.SSLContext | None = None, token: str = "", headers: Mapping[str, str] | None = None) -> None:
         self.port = port
         self._tls = tls
-        self._common = f"Host: localhost\r\nAccept: application/json\r\n{f'Authorization: Bearer {token}' if token else 'X-None: 1'}\r\n"
+        credentials = {"Authorization": f"Bearer {token}"} if token else {"X-None": "1"}
+        lines = {"Host": "localhost", "Accept": "application/json", **(headers or credentials)}
+        self._common = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     def head(self, method: str, path: str, length: int = 0) -> bytes:
         """The request up to its body."""

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,32 +55,54 @@ def free_port() -> int:
 
 
 @contextmanager
-def kcp(root: Path, *arguments: str, plain: bool = True) -> Iterator[Process]:
-    """A kcp-py server. On an existing root directory it serves the stored objects."""
-    command = [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(root), "--secure-port", "0", *arguments]
-    environment = {**os.environ, "KCP_PY_LOG_LEVEL": "warning", **({"KCP_PY_PLAIN_HTTP": "true"} if plain else {})}
+def listening(
+    command: list[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], int, float]]:
+    """A command of `kcp-py` that serves: the process, its port, and the seconds until it was ready."""
     start = time.perf_counter()
-    with (root.parent / f"{root.name}.log").open("a") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=_pin, env=environment)
-    port = 0
-    assert process.stdout is not None
-    for line in process.stdout:
-        if match := re.search(r"https?://[^ ]*:(\d+)", line):
-            port = int(match[1])
-        if "Ctrl-C" in line:
-            break
-    else:
-        raise RuntimeError((root.parent / f"{root.name}.log").read_text()[-2000:])
-    seconds = time.perf_counter() - start
-    token = (root / "admin-tokens.csv").read_text().partition(",")[0]
-    tls = None if plain else ssl.create_default_context(cafile=str(root / "pki" / "ca.crt"))
-    if tls is not None:
-        tls.check_hostname = False
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kcp_py", *command],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            preexec_fn=_pin,
+            env={**os.environ, "KCP_PY_LOG_LEVEL": "warning", **(environment or {})},
+        )
     try:
-        yield Process(process, Target(port, tls=tls, token=token), seconds)
+        port = 0
+        assert process.stdout is not None
+        for line in process.stdout:
+            if match := re.search(r"https?://[^ ]*:(\d+)", line):
+                port = int(match[1])
+            if "Ctrl-C" in line:
+                break
+        else:
+            raise RuntimeError(log.read_text()[-2000:])
+        yield process, port, time.perf_counter() - start
     finally:
         process.terminate()
         process.wait(60)
+
+
+@contextmanager
+def kcp(root: Path, *arguments: str, plain: bool = True) -> Iterator[Process]:
+    """A kcp-py server. On an existing root directory it serves the stored objects."""
+    command = ["start", "--root-directory", str(root), "--secure-port", "0", *arguments]
+    environment = {"KCP_PY_PLAIN_HTTP": "true"} if plain else {}
+    with listening(command, root.parent / f"{root.name}.log", environment) as (process, port, seconds):
+        token = (root / "admin-tokens.csv").read_text().partition(",")[0]
+        tls = None if plain else trusting(root / "pki")
+        yield Process(process, Target(port, tls=tls, token=token), seconds)
+
+
+def trusting(pki: Path, certificate: Path | None = None) -> ssl.SSLContext:
+    """TLS to a server with the authority in a folder, with a client certificate (PEM, with its key) where one is given."""
+    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    context.check_hostname = False
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context
 
 
 @contextmanager
@@ -91,8 +113,7 @@ def bare(directory: Path, pki: Path | None = None) -> Iterator[Process]:
     tls = None
     if pki is not None:
         command += ["--cert", str(pki / "apiserver.crt"), "--key", str(pki / "apiserver.key")]
-        tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        tls.check_hostname = False
+        tls = trusting(pki)
     process = subprocess.Popen(command, preexec_fn=_pin, text=True)
     end = time.monotonic() + 20
     while True:

@@ -67,5 +67,5 @@ async def rules_row(directory: Path) -> AsyncIterator[Row]:
 REQUEST_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {
     "get": get_row,
     "create": create_row,
-    "rules": rules_row,
+    "cel-create": rules_row,
 }
