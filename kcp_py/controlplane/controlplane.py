@@ -17,7 +17,7 @@ from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authn.tokenfile import TokenFiles
-from kcp_py.authz.authorizer import Authorizer
+from kcp_py.authz.authorizer import Authorizer, Decision
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.controllers import ControllerFactory, ControllerSettings, LeaderElection, describe_queues, is_elected, start_controllers
 from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
@@ -35,13 +35,14 @@ from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_a
 from kcp_py.controlplane.serviceranges import assign_to_services
 from kcp_py.controlplane.tracing import start_tracing
 from kcp_py.egress import Caller, Networks, Service, ServiceResolver
-from kcp_py.logicalcluster import ROOT, Name
+from kcp_py.logicalcluster import ROOT, ClusterSelection, Name, parse_name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.registry.webhookservices import ClusterServices
-from kcp_py.request.user import controller_user
+from kcp_py.request.requestinfo import RequestInfo
+from kcp_py.request.user import UserInfo, controller_user
 from kcp_py.server.chain import ASGIApp, Filter
 from kcp_py.server.filters.concurrency import Fairness, InFlight
 from kcp_py.server.handlers.backend import Backend, RequestLimits
@@ -58,6 +59,7 @@ from kcp_py.tenancy.snapshots import Snapshots
 from kcp_py.watchcache import Fanout, Monitor
 
 if TYPE_CHECKING:
+    from kcp_py.library.routes import Decide
     from kcp_py.telemetry.watchdog import Watchdog
 
 _FILES_POLL_SECONDS = 1.0
@@ -225,13 +227,16 @@ class ControlPlane(Extensions):
             state = await clusters.state(cluster)
             return None if state is None else state.uid
 
+        async def decide(user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+            return await identity.authorizer.authorize(user, cluster, info)
+
         service_accounts = build_service_accounts(access, fanout, options, clock)
         identity = build_identity(
             access,
             fanout,
             options,
             authenticators=self._authenticators,
-            authorizers=self._all_authorizers(),
+            authorizers=self._all_authorizers(decide),
             tokens=token_files.tokens,
             service_accounts=service_accounts,
             issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges, clock=clock),
@@ -397,13 +402,14 @@ class ControlPlane(Extensions):
         )
         return build_edge(parts)
 
-    def _all_authorizers(self) -> Sequence[Authorizer]:
-        """Those of the program, behind the one for its paths."""
+    def _all_authorizers(self, authorize: Decide) -> Sequence[Authorizer]:
+        """Those of the program, behind the one for its paths, which asks all of them about some paths."""
         if not self._routes and not self._mounts:
             return self._authorizers
         from kcp_py.library.routes import OwnPaths  # noqa: PLC0415 - most programs have none
 
-        return [OwnPaths(self._routes, self._mounts), *self._authorizers]
+        only = self._options.default_cluster if self._options.single_cluster else ""
+        return [OwnPaths(self._routes, self._mounts, authorize, home=parse_name(only) if only else ROOT), *self._authorizers]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """The control plane as an ASGI application, which enters it at the start of the lifespan and leaves it at the end.

@@ -339,8 +339,9 @@ class Extensions:
         Args:
             path: such as `/fleet/{name}`.
             methods: such as `GET`.
-            access: `permitted`: users with a permission for the path (`nonResourceURLs` of RBAC, or an authorizer); `authenticated`: every
-                user; `everyone`: anonymous callers, too, where the server accepts them.
+            access: `permitted`: users with a permission for the path (`nonResourceURLs` of RBAC, or an authorizer) in `root`, whatever
+                logical cluster is in front of it; `cluster`: users with one in the logical cluster of the request, such as its
+                administrators; `authenticated`: every user; `everyone`: anonymous callers, too, where the server accepts them.
             settings: further arguments of FastAPI's `add_api_route`, such as `response_model`.
 
         Raises:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, get_args
 
-from kcp_py.authz.authorizer import ALLOWED, Decision, ImmediateAuthorizer
-from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.authz.authorizer import NO_OPINION, Decision
+from kcp_py.logicalcluster import ROOT, WILDCARD, ClusterSelection, Name
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import ALL_AUTHENTICATED, UserInfo
 from kcp_py.server.chain import ASGIApp
 
-Access = Literal["permitted", "authenticated", "everyone"]
-"""Who may request a path: users with a permission for it, every user, or anonymous callers, too."""
+Access = Literal["permitted", "cluster", "authenticated", "everyone"]
+"""Who may request a path: users with a permission for it in `root`, users with one in the logical cluster of the request, every user, or
+anonymous callers, too."""
+Decide = Callable[[UserInfo, ClusterSelection, RequestInfo], Awaitable[Decision | None]]
 
 _OF_SERVER: Final = frozenset(
     (".well-known", "api", "apis", "clusters", "docs", "healthz", "livez", "metrics", "openapi", "openid", "readyz", "tap", "version")
 )
 """First segments of the paths of the server."""
 _PARAMETER: Final = re.compile(r"\{\w+(?::(\w+))?\}")
+_FORMS: Final = {
+    None: "[^/]+",
+    "str": "[^/]+",
+    "path": ".*",
+    "int": "[0-9]+",
+    "float": r"[0-9]+(\.[0-9]+)?",
+    "uuid": "[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}",
+}
+"""The types of parameters and their texts (starlette `convertors.py`)."""
 
 
 class Route(NamedTuple):
@@ -53,36 +64,66 @@ def check_path(path: str, access: str) -> None:
         raise ValueError(f'"{path}" is not a path such as /fleet or /fleet/{{name}}, without a slash at its end')
     if first in _OF_SERVER or first.startswith("{"):
         raise ValueError(f'"{path}" would hide paths of the server: its first segment must be none of {", ".join(sorted(_OF_SERVER))}')
-    if access not in {"permitted", "authenticated", "everyone"}:
-        raise ValueError(f'access "{access}" is none of permitted, authenticated, everyone')
+    if unknown := {found[1] for found in _PARAMETER.finditer(path)} - _FORMS.keys():
+        raise ValueError(f'"{path}" has parameters of the type {", ".join(sorted(unknown))}; there are {", ".join(filter(None, _FORMS))}')
+    if access not in get_args(Access):
+        raise ValueError(f'access "{access}" is none of {", ".join(get_args(Access))}')
 
 
-class OwnPaths(ImmediateAuthorizer):
-    """Allows requests for paths of a program that need no permission."""
+class OwnPaths:
+    """Decides about requests for paths of a program: by the access of the application or the route that answers."""
 
     announces_changes: Final = True
 
-    def __init__(self, routes: Sequence[Route], mounts: Sequence[Mount]) -> None:
-        """Allow what the routes and mounts say."""
-        patterns = [(route.access, _pattern(route.path), frozenset(route.methods)) for route in routes]
-        patterns += [(mount.access, re.compile(f"{re.escape(mount.path)}(/.*)?", re.DOTALL), frozenset[str]()) for mount in mounts]
-        self._patterns = [one for one in patterns if one[0] != "permitted"]
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        mounts: Sequence[Mount],
+        authorize: Decide,
+        *,
+        home: Name = ROOT,
+    ) -> None:
+        """Decide as the routes and mounts say.
 
-    def decide(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
-        """The answer of `authorize`."""
-        del cluster
-        if info.is_resource:
+        Args:
+            routes: in the order in which they are tried.
+            mounts: precede the routes.
+            authorize: asks all authorizers, this one included.
+            home: the logical cluster of requests that name none.
+        """
+        self._mounts = sorted(mounts, key=lambda mount: -len(mount.path))
+        self._routes = [(_pattern(route.path), frozenset(route.methods), route.access) for route in routes]
+        self._authorize = authorize
+        self._home = home
+
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """`Authorizer.authorize`. None of these answers is about all clusters at once."""
+        if info.is_resource or (access := self._access(info)) in {None, "cluster"}:
             return None
-        for access, pattern, methods in self._patterns:
-            method = "HEAD" if info.verb == "head" else info.verb.upper()
-            if (not methods or method in methods) and pattern.fullmatch(info.path):
-                return ALLOWED if access == "everyone" or ALL_AUTHENTICATED in user.groups else None
-        return None
+        if access == "permitted":
+            if cluster == self._home:
+                return None
+            # Final: administrators of other logical clusters have all permissions there.
+            return (await self._authorize(user, self._home, info) or NO_OPINION)._replace(final=True)
+        if cluster is WILDCARD or (access == "authenticated" and ALL_AUTHENTICATED not in user.groups):
+            return None
+        return Decision(allowed=True)
+
+    def _access(self, info: RequestInfo) -> Access | None:
+        """That of what answers a request; None where nothing of the program does."""
+        path = info.path
+        for mount in self._mounts:
+            if path == mount.path or path.startswith(f"{mount.path}/"):
+                return mount.access
+        found = [(methods, access) for pattern, methods, access in self._routes if pattern.fullmatch(path)]
+        method = info.verb.upper()
+        # Without a route for the method, the answer is 405.
+        return next((access for methods, access in found if method in methods), "permitted" if found else None)
 
 
 def _pattern(path: str) -> re.Pattern[str]:
     parts, at = [], 0
     for found in _PARAMETER.finditer(path):
-        parts += [re.escape(path[at : found.start()]), ".*" if found[1] == "path" else "[^/]+"]
+        parts += [re.escape(path[at : found.start()]), _FORMS[found[1]]]
         at = found.end()
     return re.compile("".join([*parts, re.escape(path[at:])]), re.DOTALL)

@@ -64,6 +64,66 @@ async def test_who_may_request_a_path(access: Any, answers: list[int], kind: str
             assert (await http.post("/fleet/argo", headers={"x-user": "admin"})).status_code == 405
 
 
+@pytest.mark.parametrize(
+    ("access", "answers"),
+    [("permitted", [403, 403, 403]), ("cluster", [403, 200, 403]), ("authenticated", [200, 200, 403]), ("everyone", [200, 200, 403])],
+)
+@pytest.mark.parametrize("kind", ["route", "mount"])
+async def test_administrators_of_a_cluster(access: Any, answers: list[int], kind: str) -> None:
+    """In `root`, in their cluster and over all clusters: their permissions count where the path says so."""
+    cp = ControlPlane(Options(storage="memory"))
+    cp.authenticator(by_header)
+    if kind == "route":
+
+        @cp.get("/fleet", access=access)
+        async def fleet() -> str:
+            return "secret"
+    else:
+        cp.mount("/fleet", answering, access=access)
+    async with client(cp) as http:
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        jason = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jason"}
+        binding = {"metadata": {"name": "jason"}, "roleRef": role, "subjects": [jason]}
+
+        async def bind(cluster: str) -> None:
+            path = f"/clusters/{cluster}/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+            assert (await http.post(path, headers={"x-user": "admin"}, json=binding)).status_code == 201
+
+        await bind("team-a")
+        paths = ("/fleet", "/clusters/team-a/fleet", "/clusters/*/fleet")
+        assert [(await http.get(path, headers={"x-user": "jason"})).status_code for path in paths] == answers
+        assert [(await http.get(path, headers={"x-user": "admin"})).status_code for path in paths] == [200, 200, 200]
+        await bind("root")
+        for path in ("/fleet", "/clusters/team-a/fleet"):
+            assert (await http.get(path, headers={"x-user": "jason"})).status_code == 200
+
+
+async def test_the_access_is_that_of_what_answers() -> None:
+    """Not that of another application, of another type of parameter, of a later route, or of a route behind an application."""
+    cp = control_plane()
+    cp.mount("/a", answering, access="everyone")
+    cp.mount("/a/closed", answering)
+    cp.mount("/b", answering)
+
+    async def answer() -> str:
+        return "shown"
+
+    cp.get("/b/open", access="everyone")(answer)
+    cp.get("/c/{number:int}", access="everyone")(answer)
+    cp.get("/c/{name}")(answer)
+    cp.get("/c/open", access="everyone")(answer)
+    cp.get("/d/{rest:path}")(answer)
+    cp.post("/d/{rest:path}", access="everyone")(answer)
+    async with client(cp) as http:
+        answers = {
+            "/a/open": 200, "/a/closed": 403, "/a/closed/x": 403, "/a/closed2": 200, "/b/open": 403,
+            "/c/1": 200, "/c/one": 403, "/c/open": 403, "/d/x/y": 403,
+        }  # fmt: skip
+        assert {path: (await http.get(path)).status_code for path in answers} == answers
+        assert (await http.post("/d/x/y")).status_code == 200
+        assert (await http.post("/c/1")).status_code == 403
+
+
 async def answering(scope: Any, receive: Any, send: Any) -> None:
     del receive
     body = f'{{"root_path": "{scope["root_path"]}", "path": "{scope["path"]}"}}'.encode()
@@ -111,6 +171,8 @@ def test_what_is_not_a_path_is_refused(path: str) -> None:
         control_plane().mount(path, answering)
     with pytest.raises(ValueError, match='access "all" is none of'):
         control_plane().get("/fleet", access="all")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="parameters of the type number"):
+        control_plane().get("/fleet/{name:number}")
     cp = control_plane()
     cp.mount("/fleet", answering)
     with pytest.raises(ValueError, match="has an application already"):

@@ -28,9 +28,9 @@ def everyone(_: Credentials) -> UserInfo:
     return UserInfo("me", groups=("system:masters",))
 
 
-@control_plane.get("/summary", access="authenticated")
+@control_plane.get("/summary", access="cluster")
 async def summary(request: Request) -> dict[str, Any]:
-    """A page next to the API, for each logical cluster."""
+    """A page next to the API, for each logical cluster, for users who may read the path there."""
     exchange: Exchange = request.state.exchange
     found = await control_plane.client.list(exchange.context.cluster, MAPS)
     return {"cluster": exchange.context.cluster, "user": exchange.context.user.name, "configMaps": len(found.items)}
