@@ -19,6 +19,7 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, ListOptions, Preconditions
 from kcp_py.client.contract import FIELD_MANAGER, Client
 from kcp_py.library.backedforms import backing_metadata, facing_error, facing_metadata
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.rest.storage import Object, ObjectEvent, ObjectsAt, ReadRequest, RestStorage, bookmark
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
@@ -48,7 +49,6 @@ class BackedStorage(RestStorage):
     """
 
     versioned: ClassVar[bool] = True
-    reads_versions: ClassVar[bool] = True
 
     def __init__(
         self, client: Callable[[], Client], backing: GroupVersionResource, *, fields: Mapping[str, str] = MappingProxyType({})
@@ -108,6 +108,10 @@ class BackedStorage(RestStorage):
         """`RestStorage.list`."""
         found, version = await self._list(request, "")
         return ObjectsAt(found, int(version))
+
+    def common_version(self, versions: Mapping[Name, int]) -> int:
+        """`RestStorage.common_version`: that of the first read. What has changed since then is told once more."""
+        return min(versions.values(), default=0)
 
     async def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None]:
         """`RestStorage.watch`."""

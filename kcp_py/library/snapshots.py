@@ -21,8 +21,8 @@ from kcp_py.registry.rest.storage import Object, ObjectEvent, ObjectsAt, ReadReq
 _Place = tuple[str, str]
 """Namespace and name."""
 _UIDS: Final = uuid.UUID("6a0f0f4e-6f0c-4a54-9d0b-6d1d7c1b6f7e")
-_MOST_CLUSTERS: Final = 2_000
-"""Logical clusters whose objects are kept while no watch needs them."""
+_MOST_CLUSTERS: Final = 6_000
+"""Logical clusters whose objects are kept while no watch needs them: more than a watch over all clusters follows."""
 _TOO_OLD: Final = "too old resource version: {} ({})"
 
 
@@ -81,7 +81,7 @@ class SnapshotStorage(RestStorage):
         Args:
             cluster: whose objects have changed; None for those of all clusters.
         """
-        for (name, _), one in self._states.items():
+        for name, one in self._states.items():
             if cluster in {None, name}:
                 one.read_at = 0.0
                 one.notices += 1
@@ -101,13 +101,19 @@ class SnapshotStorage(RestStorage):
         namespace = request.target.namespace
         return ObjectsAt([dict(one.obj) for place, one in state.objects.items() if namespace in {"", place[0]}], self._version)
 
+    def common_version(self, versions: Mapping[Name, int]) -> int:
+        """`RestStorage.common_version`: the highest one that is not behind a change that the list of a cluster has not."""
+        states = self._states
+        bounds = [states[name].unchanged_until(version, self._version) if name in states else version for name, version in versions.items()]
+        return min(bounds, default=self._version)
+
     async def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None]:
         """`RestStorage.watch`: resumes behind a resourceVersion, and begins with the present objects without one."""
         options, namespace = request.options, request.target.namespace
         state = self._state(request)
         state.watches += 1
         try:
-            await self._fresh(request, self.interval)
+            await self._refresh(state, request, self.interval)
             after = self._version
             if options.send_initial_events or options.resource_version in {"", "0"}:
                 for (place, _), one in list(state.objects.items()):
@@ -118,6 +124,8 @@ class SnapshotStorage(RestStorage):
             else:
                 after = self._resumed(options.resource_version, state)
             while True:
+                if after < state.oldest:
+                    raise errors.expired(_TOO_OLD.format(after, state.oldest))
                 news = state.news
                 for change in state.behind(after):
                     after = change.version
@@ -128,41 +136,47 @@ class SnapshotStorage(RestStorage):
                     yield bookmark(after)
                 if not state.behind(after):
                     await _wait(news, self.interval)
-                    await self._fresh(request, self.interval * 0.9)
-                    if after < state.oldest:
-                        raise errors.expired(_TOO_OLD.format(after, state.oldest))
+                    await self._refresh(state, request, self.interval * 0.9)
         finally:
             state.watches -= 1
 
     @property
-    def _states(self) -> OrderedDict[tuple[Name, int], _State]:
+    def _states(self) -> OrderedDict[Name, _State]:
         # Subclasses need not call `__init__`.
         if "_clusters" not in self.__dict__:
-            self._clusters: OrderedDict[tuple[Name, int], _State] = OrderedDict()
+            self._clusters: OrderedDict[Name, _State] = OrderedDict()
             # Versions of a later process are larger: a client that comes back gets 410, or what has changed.
-            self._version = int(time.time() * 1000)
+            self._version = self._forgotten = int(time.time() * 1000)
         return self._clusters
 
     def _state(self, request: ReadRequest) -> _State:
         cluster = request.target.cluster_state
         states = self._states
-        key = cluster.name, cluster.created_revision
-        if (state := states.get(key)) is None:
-            state = states[key] = _State(self._version, self.history)
-            idle = (one for one, kept in states.items() if not kept.watches and one != key)
+        state = states.get(cluster.name)
+        if state is None or state.created_revision != cluster.created_revision:
+            # Of a cluster that is read for the first time, no client knows an object. Of one that was forgotten, or that is another one of
+            # the name, clients may know objects that are gone.
+            oldest = self._forgotten if state is None else self._version
+            state = states[cluster.name] = _State(cluster.created_revision, oldest, self.history)
+            idle = (name for name, kept in states.items() if not kept.watches and kept is not state)
             if len(states) > _MOST_CLUSTERS and (longest := next(idle, None)) is not None:
                 del states[longest]
-        states.move_to_end(key)
+                self._forgotten = self._version
+        states.move_to_end(cluster.name)
         return state
 
     async def _fresh(self, request: ReadRequest, seconds: float) -> _State:
         """The objects of the cluster of a request, of which the newest are at most so old."""
         state = self._state(request)
+        await self._refresh(state, request, seconds)
+        return state
+
+    async def _refresh(self, state: _State, request: ReadRequest, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         asked = loop.time()
         async with state.lock:
             if state.read_at and loop.time() - state.read_at < seconds:
-                return state
+                return
             cluster = request.target.cluster_state.name
             notices = -1
             while notices != state.notices:
@@ -170,7 +184,6 @@ class SnapshotStorage(RestStorage):
                 notices = state.notices
                 await self._compare(state, cluster, await self.items(cluster))
             state.read_at = asked
-        return state
 
     async def _compare(self, state: _State, cluster: Name, items: Sequence[Object]) -> None:
         turns = TimeSlice()
@@ -197,11 +210,7 @@ class SnapshotStorage(RestStorage):
         for change in changes:
             self._version = max(self._version + 1, int(time.time() * 1000))
             change.obj["metadata"]["resourceVersion"] = str(self._version)
-            if state.read_once:
-                state.add(change._replace(version=self._version))
-        if not state.read_once:
-            state.read_once = True
-            state.oldest = self._version
+            state.add(change._replace(version=self._version))
         state.objects = MappingProxyType(dict(sorted(present.items())))
         if changes:
             state.wake()
@@ -223,16 +232,17 @@ class SnapshotStorage(RestStorage):
 class _State:
     """The objects of one logical cluster."""
 
-    def __init__(self, version: int, history: int) -> None:
+    def __init__(self, created_revision: int, oldest: int, history: int) -> None:
+        self.created_revision: Final = created_revision
+        """Of the cluster. A later cluster of the name has another one."""
         self.objects: Mapping[_Place, _Kept] = MappingProxyType({})
         """In the order of namespaces and names."""
-        self.oldest = version
+        self.oldest = oldest
         """Watches resume behind it or later."""
         self.changes: deque[_Change] = deque()
         self.history = history
         self.watches = 0
         self.read_at = 0.0
-        self.read_once = False
         self.notices = 0
         self.lock: Final = asyncio.Lock()
         self.news = asyncio.Event()
@@ -248,6 +258,11 @@ class _State:
         if not self.changes or self.changes[-1].version <= version:
             return []
         return [change for change in self.changes if change.version > version]
+
+    def unchanged_until(self, version: int, latest: int) -> int:
+        """The highest version, up to the latest one, at which the objects are those of a version."""
+        later = self.behind(version)
+        return later[0].version - 1 if later else latest
 
     def wake(self) -> None:
         """Let watches look."""

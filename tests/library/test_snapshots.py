@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
 import pytest
 
-from kcp_py import ComputedResource, ControlPlane, GroupVersionResource, Name, SnapshotStorage, errors, parse_name
+from kcp_py import ComputedResource, ControlPlane, GroupVersionResource, Name, ReadRequest, SnapshotStorage, errors, parse_name
 from tests.server.handlers.conftest import Api, Watch, config_map, options
 
 pytestmark = pytest.mark.anyio
@@ -50,15 +52,22 @@ def prices() -> Prices:
     return Prices()
 
 
-@pytest.fixture
-async def api(tmp_path: Path, prices: Prices) -> AsyncIterator[Api]:
-    """A control plane with the resource, and the cluster `a`."""
-    described = ComputedResource(group="example.com", version="v1", resource="prices", kind="Price", namespaced=False, rest=prices)
-    control_plane = ControlPlane(options(tmp_path), apis=[described])
+@asynccontextmanager
+async def serving(root: Path, rest: SnapshotStorage) -> AsyncIterator[Api]:
+    """A control plane with the resource, and the clusters `a` and `b`."""
+    described = ComputedResource(group="example.com", version="v1", resource="prices", kind="Price", namespaced=False, rest=rest)
+    control_plane = ControlPlane(options(root), apis=[described])
     async with control_plane, httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client:
         one = Api(client, control_plane)
         for cluster in ("a", "b"):
             await one.ok("POST", f"/clusters/{cluster}/api/v1/namespaces/default/configmaps", config_map("one"))
+        yield one
+
+
+@pytest.fixture
+async def api(tmp_path: Path, prices: Prices) -> AsyncIterator[Api]:
+    """See `serving`."""
+    async with serving(tmp_path, prices) as one:
         yield one
 
 
@@ -147,6 +156,115 @@ async def test_all_clusters_are_watched_from_one_list(api: Api, prices: Prices) 
     async with asyncio.timeout(30), Watch(api, everywhere, resourceVersion=listed["metadata"]["resourceVersion"]) as watch:
         prices.set("b", rum=4)
         assert await watch.brief() == ("MODIFIED", "rum")
+
+
+class Meddled(Prices):
+    """Prices that change while they are read. Other clusters are read meanwhile, as their watches do."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self.random = random
+        self.api: Api | None = None
+        self.reading: list[str] = []
+
+    def meddle(self) -> None:
+        """Change one price of one cluster."""
+        found = self.prices.setdefault(self.random.choice("abcd"), {})
+        if self.random.random() < 0.3 and found:
+            del found[self.random.choice(sorted(found))]
+        else:
+            found[self.random.choice(["tea", "rum", "gin"])] = self.random.randrange(20)
+
+    async def items(self, cluster: Name) -> Sequence[dict[str, Any]]:
+        before = await super().items(cluster)
+        if self.random.random() < 0.5 and self.api is not None:
+            self.meddle()
+            self.reading.append(cluster)
+            if others := [one for one in "abcd" if one not in self.reading]:
+                await self.api.ok("GET", PRICES.replace("/a/", f"/{self.random.choice(others)}/"))
+            self.reading.pop()
+        return before
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_list_and_a_watch_behind_it_lose_nothing(seed: int, tmp_path: Path) -> None:
+    """Over all clusters, whatever changes meanwhile: in clusters that were never read, or read before, or after."""
+    random = Random(seed)
+    everywhere = PRICES.replace("/a/", "/*/")
+    for _ in range(12):
+        prices = Meddled(random)
+        prices.history = 1000
+        async with serving(tmp_path, prices) as api, asyncio.timeout(60):
+            for cluster in "cd":
+                await api.ok("POST", f"/clusters/{cluster}/api/v1/namespaces/default/configmaps", config_map("one"))
+            for _ in range(random.randrange(8)):
+                prices.meddle()
+            if random.random() < 0.5:
+                await api.ok("GET", everywhere)
+            prices.api = api
+            listed = await api.ok("GET", everywhere)
+            prices.api = None
+            known = {place(one): one["price"] for one in listed["items"]}
+            for _ in range(random.randrange(4)):
+                prices.meddle()
+            prices.changed()
+            expected = {(cluster, name): price for cluster, some in prices.prices.items() for name, price in some.items()}
+            async with Watch(api, everywhere, resourceVersion=listed["metadata"]["resourceVersion"]) as watch:
+                while known != expected:
+                    event = await watch.next()
+                    assert event is not None
+                    assert event["type"] != "ERROR", event
+                    if event["type"] == "DELETED":
+                        known.pop(place(event["object"]), None)
+                    else:
+                        known[place(event["object"])] = event["object"]["price"]
+
+
+def place(obj: dict[str, Any]) -> tuple[str, str]:
+    return obj["metadata"]["annotations"]["kcp.io/cluster"], obj["metadata"]["name"]
+
+
+async def test_a_list_of_quiet_clusters_is_followed_by_nothing(api: Api, prices: Prices) -> None:
+    """Clusters that are read for the first time by a list over all clusters: the watch tells none of their objects again."""
+    prices.set("a", tea=3)
+    everywhere = PRICES.replace("/a/", "/*/")
+    await api.ok("GET", everywhere)
+    prices.set("a", tea=4)
+    prices.set("b", rum=3)
+    version = (await api.ok("GET", everywhere))["metadata"]["resourceVersion"]
+    async with asyncio.timeout(30), Watch(api, everywhere, resourceVersion=version) as watch:
+        prices.set("b", gin=5)
+        assert sorted([await watch.brief(), await watch.brief()]) == [("ADDED", "gin"), ("DELETED", "rum")]
+
+
+async def test_a_slow_client_of_more_changes_than_are_kept_lists_again(api: Api, prices: Prices) -> None:
+    """It gets 410 instead of the changes that are left."""
+    prices.set("a", tea=0, rum=0)
+    request = ReadRequest(*await read_request(api))
+    events = prices.watch(request)
+    assert (await anext(events)).type == "ADDED"
+    for price in range(1, 12):
+        prices.set("a", tea=price, rum=0)
+        await api.ok("GET", PRICES)
+    assert (await anext(events)).obj["metadata"]["name"] == "tea"
+    with pytest.raises(errors.StatusError, match="too old"):
+        await anext(events)
+
+
+async def read_request(api: Api) -> tuple[Any, Any]:
+    """Context and target of a list of prices, as the server makes them."""
+    seen: list[tuple[Any, Any]] = []
+    rest: Any = api.control_plane.apis[0]
+    told = rest.rest.list
+
+    async def note(request: ReadRequest) -> Any:
+        seen.append((request.context, request.target))
+        return await told(request)
+
+    rest.rest.list = note
+    await api.ok("GET", PRICES)
+    del rest.rest.list
+    return seen[0]
 
 
 async def test_failures_are_answers(api: Api, prices: Prices) -> None:

@@ -132,11 +132,11 @@ class ComputedObjects:
             await self._registry.clusters.confirm(target.only)
             return ObjectsAt(found, version or revision)
         left_out: dict[Name, StatusError] = {}
-        versions: set[int] = set()
+        versions: dict[Name, int] = {}
         async for cluster_state in self._registry.states_serving(target.served, target.sight):
             try:
                 one = request._replace(target=target._replace(only=cluster_state))
-                versions.add(await self._select(one, selection, found, wildcard=True))
+                versions[cluster_state.name] = await self._select(one, selection, found, wildcard=True)
             except StatusError as error:
                 left_out[cluster_state.name] = error
             except StorageError as error:
@@ -150,8 +150,7 @@ class ComputedObjects:
                 _log.exception("list_failed", audit_id=audit_id, cluster=cluster, resource=resource, function=function)
                 left_out[cluster_state.name] = errors.internal(HIDDEN)
         request.context.warnings.extend(left_out_warnings(left_out))
-        version = (min if self._rest.reads_versions else max)(versions, default=0)
-        return ObjectsAt(found, version or revision)
+        return ObjectsAt(found, self._rest.common_version(versions) or revision)
 
     async def _select(self, request: ReadRequest, selection: Selection, found: Objects, *, wildcard: bool = False) -> int:
         """Add the selected objects of one cluster; the resourceVersion of its list, 0 where it has none."""

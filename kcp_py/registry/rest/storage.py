@@ -6,13 +6,14 @@ Source: k8s.io/apiserver `pkg/registry/rest` (`Getter`, `Lister`, `Watcher`, `Cr
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 import orjson
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import ListOptions
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.rest.listing import Listing
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.scale import scale_of, show_scale
@@ -166,9 +167,6 @@ class RestStorage:
     """Whether lists have a resourceVersion (`ObjectsAt`) behind which `watch` resumes: it begins with the existing objects only where
     `options.resource_version` is empty or `0`, or where `options.send_initial_events` is set, which it ends with a bookmark. It raises
     `errors.expired` for a version that is too old. Then `kubectl get -w` prints each object once."""
-    reads_versions: ClassVar[bool] = False
-    """Whether the version of a list is that of the moment of the read, for all clusters. Then a list over all clusters has the lowest
-    version of theirs, and a watch behind it misses nothing. Otherwise it has the highest."""
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -189,6 +187,15 @@ class RestStorage:
     async def list(self, request: ReadRequest) -> Sequence[Object] | ObjectsAt | Listing:
         """The objects of a namespace, or of all namespaces where `request.target.namespace` is empty."""
         raise errors.method_not_supported(request.target.resource.group_resource, "list")
+
+    def common_version(self, versions: Mapping[Name, int]) -> int:
+        """The resourceVersion of a list over several clusters, behind which a watch of each of them misses nothing.
+
+        Args:
+            versions: those of the lists of the clusters. By default the result is the highest one; a class whose clusters change while
+                others are read overrides it.
+        """
+        return max(versions.values(), default=0)
 
     def watch(self, request: ReadRequest) -> AsyncGenerator[ObjectEvent, None] | StoredWatch:
         """The objects as ADDED, then every change, see `versioned`. The generator is closed when the client leaves."""
