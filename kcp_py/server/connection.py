@@ -24,17 +24,23 @@ class Connection:
     cluster goes, when the caller loses the right to the request, and when the server stops.
     """
 
-    def __init__(self, exchange: Exchange, target: Resolved) -> None:
+    def __init__(self, exchange: Exchange, target: Resolved, query: Mapping[str, Sequence[str]]) -> None:
+        """Begin.
+
+        Args:
+            exchange: the request.
+            target: what it is for.
+            query: its parameters, as plugins have left them.
+        """
         self._exchange = exchange
         self._socket = exchange.websocket
         self._messages: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
-        self._left = False
         self.context: Final[RequestContext] = exchange.context
         """Who asks for what."""
         self.target: Final = target
         """The logical cluster, the resource, the namespace and the name."""
         self.method: Final = exchange.method
-        self.query: Final[Mapping[str, Sequence[str]]] = exchange.query
+        self.query: Final[Mapping[str, Sequence[str]]] = query
         self.headers: Final[Mapping[bytes, bytes]] = exchange.headers
         """Lower-case name to value."""
         self.path: Final = "/".join(exchange.context.info.parts[_PARTS_OF_SUBRESOURCE:])
@@ -84,9 +90,6 @@ class Connection:
         Args:
             content_type: of the stream. Over WebSocket, text goes in text messages, anything else in binary ones.
             protocol: the subprotocol of a WebSocket, one of `protocols`; empty for none.
-
-        Raises:
-            StatusError: 400 or 403 for a handshake that is not acceptable.
         """
         if self._socket is None:
             await self._exchange.start_stream(content_type)
@@ -116,7 +119,6 @@ class Connection:
         assert self._socket is not None, "a request of HTTP has a body"
         while (message := await self._socket.read()) is not None:
             await self._messages.put(message)
-        self._left = True
 
     def end_of_messages(self) -> None:
         """Let `__aiter__` end."""

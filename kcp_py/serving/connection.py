@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         # Few servers ever need it.
         from kcp_py.serving.websocket import WatchSocket  # noqa: PLC0415
 
-        # The end of the connection is read over WebSocket.
+        # The successor has its own.
         del scope["state"]["on_disconnect"]
         socket = WatchSocket(self._context, scope, self.slot, peer=self._peer)
         received = self._hand_over(socket)

@@ -57,7 +57,7 @@ def offers_watch_socket(request: Request) -> bool:
 def _names_subresource(path: bytes) -> bool:
     """Whether a path has the form of that of a subresource, or goes on behind it."""
     parts = path.split(b"/")[1:]
-    if parts[0] == b"clusters":
+    if parts[:1] == [b"clusters"]:
         del parts[:2]
     del parts[: {b"api": 2, b"apis": 3}.get(parts[0] if parts else b"", len(parts))]
     if parts[:1] == [b"namespaces"]:

@@ -24,6 +24,7 @@ from websockets.server import ServerProtocol
 from kcp_py.serving.clientauthorities import PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
+from kcp_py.serving.disconnection import DisconnectCallbacks
 from kcp_py.serving.flow import LazyEvent
 from kcp_py.serving.http1.closing import LINGER_SECONDS, StallDetector
 
@@ -36,6 +37,9 @@ TWO_WAY: Final = "kcp_py.two_way"
 """The key of `websocket.accept` with which an application asks for what the client sends."""
 _MAX_WAITING_MESSAGES: Final = 16
 """Messages of the client that wait for the application. With more, the connection is not read."""
+
+_PROBE_SECONDS: Final = 15.0
+"""While a connection is not read, pings find out so often whether the client is still there."""
 
 _MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
 """More waits to be sent only where the client keeps asking for it: a stream stops far below, behind one event of at most 3 MiB."""
@@ -63,6 +67,7 @@ class WatchSocket(asyncio.Protocol):
         self._context = context
         self._peer = peer
         self.slot = slot
+        self._callbacks = DisconnectCallbacks(context.loop)
         offered = [value.decode("latin-1") for name, value in scope["headers"] if name == b"sec-websocket-protocol"]
         self._scope: dict[str, Any] = {
             **scope,
@@ -71,6 +76,8 @@ class WatchSocket(asyncio.Protocol):
             "scheme": "wss" if scope["scheme"] == "https" else "ws",
             "subprotocols": [token.strip() for value in offered for token in value.split(",")],
             "extensions": {"websocket.http.response": {}},
+            # Messages that nothing takes may wait in front of the end of the connection.
+            "state": {**scope.get("state", {}), "on_disconnect": self._callbacks.register},
         }
         del self._scope["method"]
         self._protocol = ServerProtocol(max_size=MAX_MESSAGE_BYTES)
@@ -85,6 +92,7 @@ class WatchSocket(asyncio.Protocol):
         self._two_way = False
         self._fragments: list[bytes] = []
         self._paused = False
+        self._probe: TimerHandle | None = None
         self._writable = LazyEvent()
         self._writable.set()
         self._timer: TimerHandle | None = None
@@ -132,14 +140,32 @@ class WatchSocket(asyncio.Protocol):
         if self._messages.qsize() > _MAX_WAITING_MESSAGES and not self._paused:
             self._paused = True
             self.transport.pause_reading()
+            self._probe = self._context.loop.call_later(_PROBE_SECONDS, self._ping)
+
+    def _ping(self) -> None:
+        """Write something: the end of a connection that is not read shows in nothing else."""
+        if not self._ended and not self.transport.is_closing():
+            self._protocol.send_ping(b"")
+            self._flush()
+            self._probe = self._context.loop.call_later(_PROBE_SECONDS, self._ping)
+
+    def _read_on(self) -> None:
+        self._paused = False
+        if self._probe is not None:
+            self._probe.cancel()
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._lost = True
         self._messages.put_nowait({"type": "websocket.disconnect", "code": 1005 if self._accepted else 1006})
+        self._callbacks.call()
         self._context.state.connections.discard(self)
         self._writable.set()
         self._cancel_timer()
+        if self._probe is not None:
+            self._probe.cancel()
         if self.slot is not None:
             self.slot.release()
 
@@ -232,6 +258,7 @@ class WatchSocket(asyncio.Protocol):
     def _end(self, code: int) -> None:
         """Send the last frame and close."""
         self._messages.put_nowait({"type": "websocket.disconnect", "code": code})
+        self._callbacks.call()
         self._ended = True
         self._flush()
         self.transport.close()
@@ -253,9 +280,7 @@ class WatchSocket(asyncio.Protocol):
         """`websocket.connect`, then messages of the client where they are asked for, then `websocket.disconnect`."""
         message = await self._messages.get()
         if self._paused and self._messages.qsize() <= _MAX_WAITING_MESSAGES:
-            self._paused = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+            self._read_on()
         return message
 
     async def send(self, message: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from kcp_py import Connection, ControlPlane, ReadRequest, RestStorage, WriteRequest, errors
+from kcp_py import Attributes, Connection, ControlPlane, GroupVersionKind, ReadRequest, RestStorage, WriteRequest, errors
 from tests.server.handlers.conftest import Api, config_map, established, instance, make_crd, options
 
 pytestmark = pytest.mark.anyio
@@ -179,3 +180,43 @@ async def test_streams_end_with_the_server(tmp_path: Path) -> None:
         assert (await request).text == ""
         await ended.wait()
         await api.fails(503, "GET", f"{MAP}/wait")
+
+
+async def test_what_goes_on_behind_its_whole_answer_ends_with_the_request(tmp_path: Path) -> None:
+    """The time limit of requests ends it: it has no stream that could do without."""
+    cp = ControlPlane(replace(options(tmp_path), request_timeout=0.1))
+    ended = asyncio.Event()
+
+    @cp.subresource("configmaps", "wait", verb="connect")
+    async def wait(connection: Connection) -> None:
+        await connection.respond(200, b"all")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with serving(cp) as api, asyncio.timeout(30):
+        assert (await api("GET", f"{MAP}/wait")).text == "all"
+        await ended.wait()
+
+
+async def test_plugins_change_the_options_of_a_connection(tmp_path: Path) -> None:
+    """The function gets the parameters as they have left them. They see the path behind the name, too."""
+    cp = ControlPlane(options(tmp_path))
+    seen: list[dict[str, Any]] = []
+
+    @cp.mutating("configmaps/console", operations=["CONNECT"])
+    def harmless(attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        seen.append(dict(attributes.obj))
+        attributes.obj["tty"] = False
+        attributes.obj["container"] = "sandbox"
+
+    @cp.subresource("configmaps", "console", verb="connect", kind=GroupVersionKind("example.com", "v1", "ConsoleOptions"))
+    async def console(connection: Connection) -> None:
+        await connection.respond(200, f"{connection.flag('tty')} {connection.query['container']} {connection.query['more']}".encode())
+
+    async with serving(cp) as api:
+        assert (await api("GET", f"{MAP}/console/a/b?tty=1&container=host&more=1")).text == "False ['sandbox'] ['1']"
+    kind = {"apiVersion": "example.com/v1", "kind": "ConsoleOptions"}
+    assert seen == [{**kind, "tty": True, "container": "host", "path": "/a/b"}]

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from kcp_py.apimachinery.serializer.protobuf import encode_object, encode_watch_event
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
+from kcp_py.server.connection import Connection
+from kcp_py.serving import websocket
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.http1.events import Request
 from kcp_py.serving.http1.limits import ReadLimits
@@ -88,13 +90,17 @@ async def event(client: ClientConnection) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def running(
-    serving: Any, options: Options, tls: ssl.SSLContext | None = None, client: ssl.SSLContext | None = None
+    serving: Any,
+    options: Options,
+    tls: ssl.SSLContext | None = None,
+    client: ssl.SSLContext | None = None,
+    create: Callable[[Options], ControlPlane] = ControlPlane,
 ) -> AsyncIterator[Server]:
     options.root_directory.mkdir(exist_ok=True)
     (options.root_directory / "admin-tokens.csv").write_text(f'{TOKEN},shard-admin,1,"system:masters"\n')
     options = replace(options, storage="memory")
     async with (
-        ControlPlane(options) as control_plane,
+        create(options) as control_plane,
         serving(control_plane.app, options, tls=tls, on_shutdown=control_plane.begin_shutdown) as port,
     ):
         server = Server(control_plane, port, client)
@@ -436,12 +442,47 @@ def test_request_head():
         ("/apis/example.com/v1/widgets/one", False),
         ("/clusters/a", False),
         ("/", False),
+        ("*", False),
     ],
 )
 def test_subresources_go_on_over_websocket(path, goes_on):
     """Only paths of subresources and watches; all others ignore the wish."""
     request = Request(b"GET", path.encode(), b"", "1.1", [(b"upgrade", b"websocket")], None, False, True, True)
     assert offers_watch_socket(request) is goes_on
+
+
+@pytest.mark.parametrize("messages", [20, 100], ids=["that wait for the function", "that wait in the connection"])
+@pytest.mark.parametrize("abruptly", [False, True], ids=["clean", "abrupt"])
+async def test_a_client_that_leaves_behind_messages_that_nothing_reads(serving, options, monkeypatch, messages, abruptly):
+    """The function is cancelled."""
+    monkeypatch.setattr(websocket, "_PROBE_SECONDS", 0.01)
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    def create(options: Options) -> ControlPlane:
+        control_plane = ControlPlane(options)
+
+        @control_plane.subresource("configmaps", "log", verb="connect")
+        async def log(connection: Connection) -> None:
+            await connection.start(b"application/octet-stream")
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        return control_plane
+
+    async with running(serving, options, create=create) as server, asyncio.timeout(60):
+        url = f"ws://127.0.0.1:{server.port}{CONFIG_MAPS}/one/log"
+        client = await connect(url, additional_headers=BEARER, close_timeout=0)
+        await started.wait()
+        for _ in range(messages):
+            await client.send(b"x")
+        if abruptly:
+            client.transport.abort()
+        await client.close()
+        await cancelled.wait()
 
 
 async def test_messages_of_clients_reach_an_application_that_asks_for_them():

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import finalize
 
 import orjson
 import structlog
@@ -51,8 +51,15 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.regis
 
 
 Objects = list[Object]
-_PAGES: Final[WeakKeyDictionary[RestStorage, Pages]] = WeakKeyDictionary()
-"""The lists of each storage that are read page by page."""
+_PAGES: Final[dict[int, Pages]] = {}
+"""The lists of each storage that are read page by page, by its `id`: storages need not be hashable."""
+
+
+def _pages_of(rest: RestStorage) -> Pages:
+    if (pages := _PAGES.get(id(rest))) is None:
+        pages = _PAGES[id(rest)] = Pages(time.monotonic)
+        finalize(rest, _PAGES.pop, id(rest), None).atexit = False
+    return pages
 
 
 class ObjectList(NamedTuple):
@@ -104,7 +111,7 @@ class ComputedObjects:
         """
         target, options = request.target, request.options
         selection = Selection(options, target.resource)
-        pages = _PAGES.setdefault(self._rest, Pages(time.monotonic))
+        pages = _pages_of(self._rest)
         scope = self._scope(request)
         if options.continue_token:
             page = pages.next(scope, options.continue_token, options.limit)

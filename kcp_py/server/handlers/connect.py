@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.meta.options import CreateOptions
 from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.writerequest import Resolved, WriteRequest
@@ -23,24 +24,39 @@ async def connect(backend: Backend, exchange: Exchange, target: Resolved) -> Non
     Plugins see the operation `CONNECT` with the options as the object, as upstream (apiserver `ConnectResource`). They do not see
     reads of logs.
     """
-    query = exchange.query
     subresource = target.resource.subresources[target.subresource]
     assert subresource.connections is not None, "the handler was chosen for them"
-    if subresource.kind is not None:
-        admission = backend.access.admission
-        request = WriteRequest(exchange.context, target, CreateOptions())
-        document = options_document(str(subresource.kind.group_version), subresource.kind.kind, query)
-        if rest := exchange.context.info.parts[_PARTS_OF_SUBRESOURCE:]:
-            # Only a proxy has further segments. They replace the parameter, as upstream.
-            document["path"] = "/" + "/".join(rest)
-        given = dict(document)
-        attributes = attributes_of("CONNECT", request, target.namespace, target.name, obj=document, old=None, compares=[])
-        await admission.mutate(attributes, own_kind=False)
-        await admission.validate(attributes)
-        if document != given:
-            query = {**query, **query_of(document, given)}
+    query = exchange.query if subresource.kind is None else await admit(backend, exchange, target, subresource.kind)
     await subresource.connections.connect(target, query)
     await exchange.respond(204, b"")
+
+
+async def admit(backend: Backend, exchange: Exchange, target: Resolved, kind: GroupVersionKind) -> Mapping[str, Sequence[str]]:
+    """Ask the plugins about a connection.
+
+    Args:
+        backend: has the plugins.
+        exchange: the request.
+        target: what the connection is to.
+        kind: of the options.
+
+    Returns:
+        The parameters of the request, as the plugins have left them.
+
+    Raises:
+        StatusError: of a plugin.
+    """
+    query, admission = exchange.query, backend.access.admission
+    request = WriteRequest(exchange.context, target, CreateOptions())
+    document = options_document(str(kind.group_version), kind.kind, query)
+    if rest := exchange.context.info.parts[_PARTS_OF_SUBRESOURCE:]:
+        # Only a proxy has further segments. They replace the parameter, as upstream.
+        document["path"] = "/" + "/".join(rest)
+    given = dict(document)
+    attributes = attributes_of("CONNECT", request, target.namespace, target.name, obj=document, old=None, compares=[])
+    await admission.mutate(attributes, own_kind=False)
+    await admission.validate(attributes)
+    return query if document == given else {**query, **query_of(document, given)}
 
 
 def options_document(api_version: str, kind: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:

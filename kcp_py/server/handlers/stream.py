@@ -9,14 +9,12 @@ import structlog
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.apimachinery.meta.options import CreateOptions
-from kcp_py.registry.admission import attributes_of
 from kcp_py.registry.rest.answered import HIDDEN
-from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.connection import Connection
-from kcp_py.server.exchange import Exchange
+from kcp_py.server.exchange import ON_DISCONNECT, Exchange
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.connect import options_document
+from kcp_py.server.handlers.connect import admit
 from kcp_py.watchcache import Watcher
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.server")
@@ -43,14 +41,9 @@ async def stream(backend: Backend, exchange: Exchange, target: Resolved) -> None
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
     subresource = target.resource.subresources[target.subresource]
-    if subresource.kind is not None:
-        document = options_document(str(subresource.kind.group_version), subresource.kind.kind, exchange.query)
-        request = WriteRequest(exchange.context, target, CreateOptions())
-        attributes = attributes_of("CONNECT", request, target.namespace, target.name, obj=document, old=None, compares=[])
-        await backend.access.admission.mutate(attributes, own_kind=False)
-        await backend.access.admission.validate(attributes)
+    query = exchange.query if subresource.kind is None else await admit(backend, exchange, target, subresource.kind)
     rest: Streaming = subresource.rest  # type: ignore[assignment]
-    running = _Stream(backend, exchange, Connection(exchange, target), rest)
+    running = _Stream(backend, exchange, Connection(exchange, target, query), rest)
     await running.begin()
 
 
@@ -87,14 +80,16 @@ class _Stream:
             await self._exchange.respond(200, b"", b"text/plain; charset=utf-8")
             return
         if self._exchange.finished:
-            await asyncio.wait((self._task,))
-            await self._close()
+            try:
+                await asyncio.wait((self._task,))
+            finally:
+                await self._close()
             self._report()
             return
         exchange = self._exchange
         if exchange.websocket is not None:
             self._aides.append(asyncio.ensure_future(self._read()))
-        else:
+        if exchange.websocket is None or ON_DISCONNECT in exchange.state:
             exchange.on_disconnect(self._cancel)
         exchange.end = self._cancel
         exchange.continuation = self._run

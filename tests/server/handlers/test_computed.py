@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -436,6 +437,31 @@ async def test_a_resource_cannot_take_the_place_of_another(tmp_path: Path, group
     with pytest.raises(ValueError, match="of another resource"):
         async with ControlPlane(options(tmp_path), apis=[taken, notes]):
             pass
+
+
+async def test_a_storage_need_not_be_hashable(tmp_path: Path) -> None:
+    """As dataclasses are not: it is listed page by page, too."""
+
+    @dataclass
+    class Days(RestStorage):
+        names: Sequence[str]
+
+        async def list(self, request: ReadRequest) -> Sequence[Object]:
+            del request
+            return [{"metadata": {"name": name}} for name in self.names]
+
+    rest = Days(["friday", "monday"])
+    resource = ComputedResource(
+        group="example.com", version="v1", resource="days", kind="Day", rest=rest, namespaced=False, schema={"type": "object"}
+    )
+    async with (
+        ControlPlane(options(tmp_path), apis=[resource]) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api, days = Api(client, control_plane), "/clusters/a/apis/example.com/v1/days"
+        first = await api.ok("GET", f"{days}?limit=1")
+        second = await api.ok("GET", f"{days}?limit=1&continue={first['metadata']['continue']}")
+        assert [page["items"][0]["metadata"]["name"] for page in (first, second)] == ["friday", "monday"]
 
 
 async def test_a_computed_owner_keeps_its_dependents(tmp_path: Path) -> None:
