@@ -10,6 +10,7 @@ import structlog
 
 from kcp_py.client.keys import Key
 from kcp_py.logicalcluster import Name
+from kcp_py.telemetry.programcode import passes
 
 Indexer = Callable[[Mapping[str, Any]], Iterable[str]]
 """The values under which an index finds an object."""
@@ -131,6 +132,8 @@ def _values(name: str, indexer: Indexer, obj: Mapping[str, Any]) -> set[str]:
     """What an indexer says; nothing where it fails: an object of one tenant must not stop the cache for all others."""
     try:
         return set(indexer(obj))
-    except Exception as error:  # noqa: BLE001 - code of a user
+    except BaseException as error:
+        if passes(error):
+            raise
         _log.error("indexer_failed", index=name, name=(obj.get("metadata") or {}).get("name"), exc_info=error)
         return set()

@@ -19,6 +19,7 @@ from kcp_py.client.contract import Client
 from kcp_py.client.keys import Key, key_of
 from kcp_py.client.reflecting import Backoff, Selection, follow
 from kcp_py.logicalcluster import Name
+from kcp_py.telemetry.programcode import passes
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.client")
 
@@ -251,5 +252,8 @@ class Informers:
 def _call(handler: Handler, change: Change) -> None:
     try:
         handler(change)
-    except Exception as error:  # noqa: BLE001 - one handler must not stop the others
+    except BaseException as error:
+        if passes(error):
+            raise
+        # One handler must not stop the others.
         _log.error("handler_failed", handler=getattr(handler, "__qualname__", repr(handler)), name=change.key.name, exc_info=error)

@@ -105,7 +105,7 @@ async def follow(
                     if step.type == "SYNCED":
                         revision = step.obj["metadata"]["resourceVersion"]
                     yield step
-        except (StatusError, ValueError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever fails, those who follow must not be left with old objects
             unserved = isinstance(error, StatusError) and error.code == 404
             if unserved:
                 yield Step("LISTING", {})
@@ -123,7 +123,7 @@ async def follow(
                         shown = True
                         if event.type != "BOOKMARK":
                             yield Step(event.type, event.obj)
-            except (StatusError, ValueError, KeyError) as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 failure = error
                 lost = not isinstance(error, StatusError) or error.code in {404, 410}
                 if lost:

@@ -53,7 +53,7 @@ class Threads:
             raise _busy(function)
         loop = asyncio.get_running_loop()
         self._running[cluster] += 1
-        running = loop.run_in_executor(self._executor, copy_context().run, _outcome_of, partial(function, *arguments))
+        running = loop.run_in_executor(self._executor, copy_context().run, outcome_of, partial(function, *arguments))
         running.add_done_callback(partial(self._leave, cluster))
         result, error = await asyncio.shield(running)
         if error is not None:
@@ -67,7 +67,7 @@ class Threads:
             del self._running[cluster]
 
 
-def _outcome_of(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def outcome_of(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """The result or the exception. Futures cannot have every exception: some end the event loop, others the wait."""
     try:
         return call(), None

@@ -7,6 +7,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -92,7 +93,7 @@ class Recording:
         """A controller whose requests are recorded: `parts={"controllers": [recording.controller(ShipController)]}`."""
 
         def create(context: ControllerContext) -> Controller:
-            return factory(ControllerContext(client=self.client(context.client, user_agent="controller"), tap=context.tap))
+            return factory(replace(context, client=self.client(context.client, user_agent="controller")))
 
         return create
 

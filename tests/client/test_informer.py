@@ -58,7 +58,8 @@ async def test_repeated_events_are_shown_once() -> None:
     assert len(informer) == 0
 
 
-async def test_what_cannot_be_read_is_left_out() -> None:
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+async def test_what_cannot_be_read_is_left_out(error: type[BaseException]) -> None:
     """An object without a cluster, and a handler that fails, stop nothing."""
     lost = item("lost", 2)
     del lost["metadata"]["annotations"]
@@ -67,7 +68,7 @@ async def test_what_cannot_be_read_is_left_out() -> None:
     seen: list[Change] = []
 
     def fail(change: Change) -> None:
-        raise RuntimeError(change.type)
+        raise error(change.type)
 
     informer.on_change(fail)
     end = informer.on_change(seen.append)

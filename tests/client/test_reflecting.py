@@ -61,6 +61,13 @@ async def test_all_is_listed_again_where_the_watch_cannot_go_on(failure: Excepti
     assert scripted.delays == [0.8]
 
 
+async def test_other_failures_are_tried_again() -> None:
+    """A fault in the code of a resource or of a client does not leave those who follow with old objects for ever."""
+    scripted = Scripted(RuntimeError("secret"), ([], 1), [TypeError("odd")], ([item("a", 2)], 5))
+    assert await steps_of(scripted) == ["LISTING", "LISTING", "SYNCED", "LISTING", "LISTED a", "SYNCED"]
+    assert scripted.delays == [0.8, 1.6]
+
+
 async def test_a_token_that_expired_begins_the_list_anew() -> None:
     """Objects of the first pages are shown again."""
     scripted = Scripted(([item("a", 1)], 1, "token"), EXPIRED, ([item("b", 2)], 3))

@@ -175,6 +175,22 @@ class Labeller:
 
 
 @pytest.mark.anyio
+async def test_a_recorded_controller_counts_by_the_clock_of_its_server():
+    """Its context has all that it would have without a recording."""
+    from kcp_py.testing import FakeClock, Recording
+
+    contexts = []
+
+    def create(context):
+        contexts.append(context)
+        return Labeller(context)
+
+    clock = FakeClock()
+    async with control_plane(parts={"controllers": [Recording().controller(create)], "clock": clock}):
+        assert [context.clock for context in contexts] == [clock]
+
+
+@pytest.mark.anyio
 async def test_clients_and_controllers_of_the_process_are_recorded():
     """With their refusals and watches; what they change after a call is not in the recording."""
     from kcp_py.testing import Recording

@@ -27,6 +27,7 @@ from kcp_py.client.models import decode, described
 from kcp_py.client.reflecting import Selection
 from kcp_py.controllers.runtime.controller import ControllerSource, Later
 from kcp_py.controllers.runtime.queue import WorkQueue
+from kcp_py.library.functions import outcome_of
 from kcp_py.library.reconciling.arguments import Arguments
 from kcp_py.library.reconciling.events import EventWriter
 from kcp_py.library.reconciling.ownership import with_finalizer
@@ -59,7 +60,7 @@ class ReconcileOptions(TypedDict, total=False):
     deleting: bool
     """Call the function for objects that are being deleted, too."""
     generations: bool
-    """Leave out changes of the metadata and the status alone."""
+    """Leave out changes of the metadata and the status alone, of kinds that have generations."""
     namespace: str
     """Only objects of this one; by default of all."""
     label_selector: str
@@ -212,7 +213,11 @@ class FunctionController:
         if obj["metadata"].get("deletionTimestamp"):
             if finalizer and held and definition.finalize is not None:
                 assert self._finalize_arguments is not None
-                later = await self._call(definition.finalize, self._finalize_arguments, key, obj=obj)
+                try:
+                    later = await self._call(definition.finalize, self._finalize_arguments, key, obj=obj)
+                except _UnreadableError:
+                    # What the function would have cleaned up is still there.
+                    return 0
                 if later is not None:
                     return later
             if finalizer and held:
@@ -226,7 +231,10 @@ class FunctionController:
             if patched is None:
                 return 0
             obj = patched
-        return await self._call(definition.function, self._arguments, key, obj=obj) or 0
+        try:
+            return await self._call(definition.function, self._arguments, key, obj=obj) or 0
+        except _UnreadableError:
+            return 0
 
     async def _patch_finalizer(self, key: Key, obj: Mapping[str, Any], *, present: bool) -> dict[str, Any] | None:
         """Add or remove the finalizer; None where the object is gone.
@@ -245,6 +253,12 @@ class FunctionController:
             return None
 
     async def _call(self, function: Callable[..., Any], arguments: Arguments, key: Key, *, obj: dict[str, Any]) -> Later | None:
+        """Call a function for an object.
+
+        Raises:
+            _UnreadableError: the object does not fit its class; it is looked at again when it changes.
+            Exception: of the function.
+        """
         definition = self.definition
         log = _log.bind(controller=self.name, cluster=key.cluster, namespace=key.namespace, name=key.name)
         recorder = self._events.recorder(key.cluster, obj)
@@ -253,7 +267,7 @@ class FunctionController:
         except ValueError as error:
             log.warning("object_unreadable", error=str(error))
             recorder.warning("Unreadable", f"{self.name}: the object does not fit its class: {error}")
-            return None
+            raise _UnreadableError from error
         client = ClusterClient(self._client, key.cluster, namespace=key.namespace or "default", field_manager=self.name)
         available = {"object": given, "client": client, "cluster": key.cluster, "key": key, "log": log, "recorder": recorder}
         available |= {"namespace": key.namespace, "name": key.name}
@@ -273,15 +287,18 @@ class FunctionController:
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=self.name)
         client = BlockingClient(available["client"], loop)
         given = arguments.of({**available, "client": client})
-        running = loop.run_in_executor(self._threads, lambda: copy_context().run(function, **given))
+        running = loop.run_in_executor(self._threads, copy_context().run, outcome_of, partial(function, **given))
         try:
             done, _ = await asyncio.wait((running,), timeout=self.definition.timeout)
             if not done:
                 # A thread cannot be interrupted. Another call for the object would run at the same time.
                 log.error("reconcile_hangs", seconds=self.definition.timeout)
-            return await running
+            result, error = await running
         finally:
             client.end()
+        if error is not None:
+            raise error
+        return result
 
     async def _pace(self) -> None:
         """Wait for this call's turn, where calls are limited."""
@@ -291,12 +308,16 @@ class FunctionController:
             await asyncio.sleep(self._next - 1 / self.definition.rate - loop.time())
 
 
+class _UnreadableError(Exception):
+    """An object does not fit its class."""
+
+
 def _is_same_generation(change: Change) -> bool:
     """Whether neither the specification nor the deletion of an object has changed."""
     if change.type != "MODIFIED" or change.old is None:
         return False
     new, old = change.obj["metadata"], change.old["metadata"]
-    return all(new.get(name) == old.get(name) for name in ("generation", "deletionTimestamp"))
+    return "generation" in new and all(new.get(name) == old.get(name) for name in ("generation", "deletionTimestamp"))
 
 
 def _add_owners(primary: Informer, change: Change, queue: WorkQueue) -> None:

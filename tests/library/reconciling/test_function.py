@@ -113,6 +113,49 @@ async def test_a_finalizer_keeps_an_object_until_its_end(way: str, tmp_path: Pat
         assert seen == ["build", "scrap", "scrap", "scrap"]
 
 
+async def test_what_cannot_be_read_is_not_taken_for_cleaned_up(way: str, tmp_path: Path) -> None:
+    """Its finalizer stays until the object fits its class, and what belongs to it was removed."""
+    controllers, seen = Controllers(), list[str]()
+
+    async def scrap(ship: Ship) -> None:
+        seen.append(ship.spec.home_port)
+
+    @controllers.reconcile(Ship, finalizer="fleet.example.com/dock", finalize=scrap)
+    async def build(ship: Ship) -> None:
+        del ship
+
+    async with reconciled(way, tmp_path, controllers) as client:
+        team = client.cluster(TEAM)
+        made = await team.create(ship())
+        await until(team, SHIPS, lambda found: found and found["metadata"].get("finalizers"))
+        await client.patch(TEAM, SHIPS, "default", "argo", document={"spec": {"homePort": 5}})
+        await team.delete(made)
+        while not any(event["reason"] == "Unreadable" for event in await team.list(EVENTS)):
+            await asyncio.sleep(0)
+        await client.patch(TEAM, SHIPS, "default", "argo", document={"spec": {"homePort": "Colchis"}})
+        await until(team, SHIPS, lambda found: found is None)
+        assert seen == ["Colchis"]
+
+
+async def test_what_a_thread_raises_is_a_failure_like_others(way: str, tmp_path: Path) -> None:
+    """Also an exception that no future can have, and one that would end the process."""
+    controllers, calls = Controllers(), Counter[str]()
+
+    @controllers.reconcile(SHIPS, name="painter")
+    def paint(body: dict[str, Any], client: BlockingClient, name: str) -> None:
+        calls[name] += 1
+        if calls[name] == 1:
+            raise StopIteration
+        if calls[name] == 2:
+            raise SystemExit(3)
+        client.patch_status(body, {"painted": True})
+
+    async with reconciled(way, tmp_path, controllers) as client:
+        team = client.cluster(TEAM)
+        await team.create(ship())
+        await until(team, Ship, lambda found: found and found.status == {"painted": True})
+
+
 async def test_a_plain_function_runs_in_a_thread(way: str, tmp_path: Path) -> None:
     """Its client waits for answers, and the loop is free meanwhile; JSON objects are given for a resource without a class."""
     import threading
