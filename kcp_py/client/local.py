@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from kcp_py.apimachinery.meta.options import (
 )
 from kcp_py.client.contract import FIELD_MANAGER, ApiResource, KindSchema, ObjectList, WatchEvent
 from kcp_py.client.localreads import decoded, read_list, read_watch
-from kcp_py.client.requests import Requests, Storage
+from kcp_py.client.requests import RequestObserver, Requests, Storage
 from kcp_py.client.views import ClusterViews
 from kcp_py.logicalcluster import ClusterSelection, Name
 from kcp_py.registry.resource import ServedResource
@@ -39,19 +39,26 @@ from kcp_py.storage.contract import StorageError
 class LocalClient(ClusterViews):
     """A `Client` on the registry of this process."""
 
-    def __init__(self, registry: Registry, *, user: UserInfo = LOOPBACK) -> None:
+    def __init__(self, registry: Registry, *, user: UserInfo = LOOPBACK, observer: RequestObserver | None = None) -> None:
         """Call the verbs of a registry.
 
         Args:
             registry: the store, the clusters and what they serve.
             user: who makes the requests, as admission sees it.
+            observer: sees each request.
         """
         self._registry = registry
-        self._requests = Requests(registry, user)
+        self._user = user
+        self._observer = observer
+        self._requests = Requests(registry, user, observer)
 
     def acting_as(self, user: UserInfo) -> Self:
         """This client as another user."""
-        return type(self)(self._registry, user=user)
+        return type(self)(self._registry, user=user, observer=self._observer)
+
+    def unobserved(self) -> Self:
+        """This client without its observer."""
+        return type(self)(self._registry, user=self._user)
 
     async def get(
         self,
@@ -270,6 +277,8 @@ class LocalClient(ClusterViews):
             allowWatchBookmarks="true" if bookmarks else "",
         )
 
+        ended: list[Callable[[], None]] = []
+
         async def start() -> StoredWatch | ComputedWatch:
             options = decode_list_options(query)
 
@@ -280,12 +289,13 @@ class LocalClient(ClusterViews):
                 except BaseException:
                     await source.aclose()
                     raise
+                ended.append(self._requests.watching(target, source.watcher.end))
                 return source
 
             return await self._requests.call("watch", cluster, resource, namespace, call=call)
 
         seconds = float(timeout_seconds) if timeout_seconds else None
-        return read_watch(start, self._registry, seconds, metadata_only=metadata_only)
+        return read_watch(start, self._registry, seconds, metadata_only=metadata_only, ended=ended)
 
     async def find_kind(self, cluster: Name, api_version: str, kind: str) -> ApiResource | None:
         """`Client.find_kind`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -21,7 +21,7 @@ from kcp_py.registry.rest.storage import Object, StoredObject, WrittenObject
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import CompactedError, StorageError
-from kcp_py.watchcache import WatchEndedError, WatchOverflowError
+from kcp_py.watchcache import WatchCutError, WatchEndedError, WatchOverflowError
 
 _BOOKMARK_SECONDS: Final = 60.0
 
@@ -60,9 +60,21 @@ async def read_list(listing: Listing | ComputedList, *, metadata_only: bool) -> 
 
 
 async def read_watch(
-    start: Callable[[], Awaitable[StoredWatch | ComputedWatch]], registry: Registry, seconds: float | None, *, metadata_only: bool
+    start: Callable[[], Awaitable[StoredWatch | ComputedWatch]],
+    registry: Registry,
+    seconds: float | None,
+    *,
+    metadata_only: bool,
+    ended: Sequence[Callable[[], None]] = (),
 ) -> AsyncGenerator[WatchEvent, None]:
     """The events of a watch, for a time. The watch is started when the first event is asked for, and closed with the generator.
+
+    Args:
+        start: starts it.
+        registry: the store.
+        seconds: the time; None for no end.
+        metadata_only: whether objects are a PartialObjectMetadata.
+        ended: called when the watch has ended; `start` may fill it.
 
     Raises:
         StatusError: 410 where changes are no longer known, and the errors of `start`.
@@ -74,9 +86,13 @@ async def read_watch(
             async for change in changes:
                 kind, obj = change[:2]
                 yield WatchEvent(kind, partial_object_metadata(obj) if metadata_only and kind != "BOOKMARK" else obj)
+    except WatchCutError:
+        return
     except StorageError as error:
         raise translate(error) from error
     finally:
+        for call in ended:
+            call()
         await watch.aclose()
 
 

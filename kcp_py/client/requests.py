@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupVersionResource
@@ -30,6 +30,31 @@ from kcp_py.storage.contract import StorageError
 _NO_OPTIONS: Final = ListOptions()
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class RequestObserver(Protocol):
+    """Sees the requests that this process makes. A filter of a program that has these methods is one."""
+
+    async def around(self, context: RequestContext, proceed: Callable[[], Awaitable[T]]) -> T:
+        """Carry out a request: `proceed` does. A watch is carried out when it has begun.
+
+        Raises:
+            StatusError: the answer in place of that of the request.
+        """
+
+    def watching(self, context: RequestContext, end: Callable[[Exception], None]) -> Callable[[], None]:
+        """A watch has begun.
+
+        Args:
+            context: of the request.
+            end: ends the watch, see `Watcher.end`.
+
+        Returns:
+            A function that is called once when it has ended.
+        """
+
+
 Storage = StoredObjects | ComputedObjects
 
 
@@ -99,11 +124,16 @@ class Resolver:
         raise changing()
 
 
+def _nothing() -> None:
+    pass
+
+
 class Requests:
     """Makes the requests of a user, and calls the verbs that serve them."""
 
-    def __init__(self, registry: Registry, user: UserInfo) -> None:
+    def __init__(self, registry: Registry, user: UserInfo, observer: RequestObserver | None = None) -> None:
         self._registry = registry
+        self._observer = observer
         self._user = user
         self._verbs = Verbs(registry)
         self._resolver = Resolver(registry.tables, registry.clusters)
@@ -111,6 +141,10 @@ class Requests:
     def read(self, verb: str, target: Resolved, options: ListOptions = _NO_OPTIONS) -> ReadRequest:
         """A get, a list or a watch."""
         return ReadRequest(request_context(self._user, verb, target), target, options)
+
+    def watching(self, target: Resolved, end: Callable[[Exception], None]) -> Callable[[], None]:
+        """Tell the observer of a watch that has begun; returns what to call at its end."""
+        return _nothing if self._observer is None else self._observer.watching(request_context(self._user, "watch", target), end)
 
     def write(self, verb: str, target: Resolved, options: WriteOptions, decoding: Decoding = NO_BODY) -> WriteRequest:
         """See `write_request`."""
@@ -135,7 +169,10 @@ class Requests:
 
         async def attempt(cluster_state: ClusterState | None, served: Served) -> T:
             target = Resolved(cluster_state, served, namespace, name, subresource, EVERY_CLUSTER)
-            return await call(self._verbs.find(target, verb), target)
+            found = self._verbs.find(target, verb)
+            if self._observer is None:
+                return await call(found, target)
+            return await self._observer.around(request_context(self._user, verb, target), lambda: call(found, target))
 
         if not isinstance(cluster, Wildcard):
             return (await self._resolver.carry_out(cluster, resource, attempt))[1]

@@ -33,11 +33,14 @@ def storage_of(given: GivenStorage, options: Options) -> Storage:
         StorageError: as `choose_storage`.
         OSError: as `choose_storage`.
     """
+    return wrapped_by(given, choose_storage(options)) if uses_store_of_options(given) else cast("Storage", given)
+
+
+def wrapped_by(given: GivenStorage, storage: Storage) -> Storage:
+    """A store inside of the given wrapper, or the given store in its place."""
     if given is None:
-        return choose_storage(options)
-    if uses_store_of_options(given):
-        return cast("Callable[[Storage], Storage]", given)(choose_storage(options))
-    return cast("Storage", given)
+        return storage
+    return cast("Callable[[Storage], Storage]", given)(storage) if uses_store_of_options(given) else cast("Storage", given)
 
 
 def choose_storage(options: Options) -> Storage:

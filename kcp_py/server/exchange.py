@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -44,7 +44,20 @@ _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 Header = tuple[bytes, bytes]
 
+_ABORTED: Final = 1011
+
 _NO_CREDENTIALS: Final = Credentials(MappingProxyType({}), None, ROOT, "")
+
+
+class EndStream(Protocol):
+    """Ends a stream before its time."""
+
+    def __call__(self, reason: Exception | None = None) -> None:
+        """End it.
+
+        Args:
+            reason: None ends it cleanly and drops events that wait. Watches also take those of `Watcher.end`.
+        """
 
 
 class Exchange:
@@ -69,7 +82,7 @@ class Exchange:
         audit_annotations: the mapping that `context.audit_annotations` is.
         continuation: set by a handler that has started a long stream: the rest of it, carried out by `go_on` when every filter has
             returned. Thousands of idle watches then hold in memory neither the frames of all filters nor what these have learned.
-        end: set with the continuation: ends the stream cleanly before its time, and drops events that wait. May be called once.
+        end: set with the continuation: ends the stream before its time. May be called once.
         leave: called when a request with a continuation has ended; set by `at_end`.
         on_end: set with the continuation by the telemetry filter; called once when the request has ended.
         resolved: set by the handler once the resource is known to exist; what metrics may name.
@@ -162,7 +175,7 @@ class Exchange:
         self.disconnected = False
         self.sent_bytes = 0
         self.continuation: Callable[[], Awaitable[None]] | None = None
-        self.end: Callable[[], None] | None = None
+        self.end: EndStream | None = None
         self.leave: Callable[[], None] | None = None
         self.on_end: Callable[[Exchange], None] | None = None
         self._query: Query | None = None
@@ -349,6 +362,15 @@ class Exchange:
         self.credentials = _NO_CREDENTIALS
         del self.context, self.headers, self.scope, self.state
         return stream
+
+    async def abort(self) -> None:
+        """Cut the connection without an end of the response. A WebSocket is closed."""
+        self.release()
+        self.disconnected = True
+        if self.websocket is not None:
+            await self.websocket.close(_ABORTED)
+            return
+        await self.send({"type": "http.response.abort"})
 
     # Disconnection
 

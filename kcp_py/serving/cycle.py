@@ -196,6 +196,11 @@ class Cycle:
             await flow.drain()
         if self.disconnected:
             return
+        if message["type"] == "http.response.abort":
+            # As if the network had failed, for tests of clients. It is not a message of ASGI.
+            self.disconnect()
+            self._connection.transport.abort()
+            return
         if message["type"] == "http.response.start":
             self._start(message)
             return

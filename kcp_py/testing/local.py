@@ -108,7 +108,9 @@ class LocalServer:
         else:
             # The cluster may be one of another server.
             await snapshots.clone(await content.save() if isinstance(content, Cluster) else content, chosen)
-        return Cluster(self.client, chosen, access=lambda: self.access, directory=self._directory.make, snapshots=snapshots)
+        # The requests of the test itself do not fail, see `Faults`.
+        client = self.control_plane.client.unobserved()
+        return Cluster(client, chosen, access=lambda: self.access, directory=self._directory.make, snapshots=snapshots)
 
     @contextlib.asynccontextmanager
     async def cluster(self, name: str = "") -> AsyncIterator[Cluster]:

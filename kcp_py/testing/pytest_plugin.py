@@ -93,7 +93,7 @@ class Servers:
             from kcp_py.testing.faults import Faults  # noqa: PLC0415
 
             rules = Faults() if clock is None else Faults(clock)
-            parts |= {name: [*own, *parts.get(name, ())] for name, own in rules.parts.items()}
+            parts = rules.added_to(parts, arguments.get("etcd_prefix") or "/registry")
         server = Server(**arguments | ({"parts": parts} if parts else {}))
         server.start()
         if rules is not None:

@@ -11,6 +11,16 @@ from kcp_py.storage.keys import Route
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.fanout import Fanout
 from kcp_py.watchcache.monitor import Monitor
-from kcp_py.watchcache.watcher import WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
+from kcp_py.watchcache.watcher import WatchCutError, WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
 
-__all__ = ["Fanout", "Monitor", "ObjectEvent", "Route", "WatchEndedError", "WatchOverflowError", "WatchRevokedError", "Watcher"]
+__all__ = [
+    "Fanout",
+    "Monitor",
+    "ObjectEvent",
+    "Route",
+    "WatchCutError",
+    "WatchEndedError",
+    "WatchOverflowError",
+    "WatchRevokedError",
+    "Watcher",
+]

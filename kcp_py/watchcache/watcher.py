@@ -22,6 +22,10 @@ class WatchRevokedError(WatchEndedError):
     """The watch ended because its caller may not watch any more. Events that were not taken are dropped."""
 
 
+class WatchCutError(Exception):
+    """The watch ends as if the connection had broken. Tests end watches so."""
+
+
 class WatchOverflowError(Exception):
     """The subscriber read too slowly and its buffer was full. It has to list again."""
 
@@ -112,6 +116,11 @@ class Watcher:
     @property
     def ended(self) -> bool:
         return self._ended is not None
+
+    @property
+    def reason(self) -> Exception | None:
+        """Why the watch has ended; None while it has not."""
+        return self._ended
 
     def raise_if_ended(self) -> None:
         """Raise the error that `take` raises after the last event."""

@@ -246,7 +246,7 @@ def test_time_passes_and_requests_fail(run):
             assert abs((kcp_clock.now - datetime.now(UTC)).total_seconds()) < 3600
 
         @pytest.mark.parametrize("attempt", range(2))
-        def test_faults(kcp_faults, kcp_cluster, attempt):
+        def test_faults(kcp_faults, kcp_servers, kcp_cluster, attempt):
             other = kcp_cluster.server.new_cluster()
             rule = kcp_faults.conflict(resource="configmaps", times=1)
             kcp_faults.internal_error(resource="secrets")
@@ -255,7 +255,13 @@ def test_time_passes_and_requests_fail(run):
                 kcp_cluster.apply({CONFIGMAP})
             kcp_cluster.apply({CONFIGMAP})
             assert rule.happened == 1
-            assert len(kcp_cluster.server.local.control_plane._admission[0]._faults._rules) == 2
+            assert len(kcp_servers.faults_of(kcp_cluster.server).rules) == 2
+            assert kcp_faults.cut_watches() == 0
+            assert kcp_cluster.list("secrets") == []
+            kcp_faults.storage_error()
+            other.delete("configmaps", "a")
+            with pytest.raises(StatusError, match="stor"):
+                kcp_cluster.delete("configmaps", "a")
 
         @pytest.mark.kcp(event_ttl="1h")
         def test_both(kcp_faults, kcp_clock, kcp_cluster):

@@ -19,7 +19,7 @@ from kcp_py.registry.rest.storage import Object, ObjectEvent, ReadRequest, RestS
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import StorageError
 from kcp_py.telemetry.programcode import failed_function, passes
-from kcp_py.watchcache import Watcher
+from kcp_py.watchcache import WatchCutError, Watcher
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
@@ -67,7 +67,8 @@ class ComputedWatch(ABC):
         """The selected changes, until they or the watcher end, or for a time.
 
         Raises:
-            StatusError: of the storage; 500 where it has failed otherwise, which is logged.
+            StatusError: of the storage; 500 where it has failed otherwise, which is logged; the reason for which the watch was ended.
+            WatchCutError: the connection of the client is to be cut.
         """
         loop = asyncio.get_running_loop()
         deadline = None if seconds is None else loop.time() + seconds
@@ -79,6 +80,8 @@ class ComputedWatch(ABC):
                 following = asyncio.ensure_future(anext(events, None))
                 left = None if deadline is None else deadline - loop.time()
                 await asyncio.wait((following, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if ended.done() and isinstance(reason := self.watcher.reason, (StatusError, WatchCutError)):
+                    raise reason
                 if ended.done() or not following.done():
                     return
                 if (event := following.result()) is None:

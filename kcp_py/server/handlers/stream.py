@@ -91,7 +91,7 @@ class _Stream:
             self._aides.append(asyncio.ensure_future(self._read()))
         if exchange.websocket is None or ON_DISCONNECT in exchange.state:
             exchange.on_disconnect(self._cancel)
-        exchange.end = self._cancel
+        exchange.end = lambda reason=None: self._cancel()  # noqa: ARG005 - it ends in one way
         exchange.continuation = self._run
 
     def _cancel(self) -> None:

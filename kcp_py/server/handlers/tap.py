@@ -150,7 +150,7 @@ class TapHandler:
         try:
             await exchange.start_watch(b"application/json")
             exchange.on_disconnect(lambda: watcher.end(ConnectionError()))
-            exchange.end = lambda: watcher.end(WatchRevokedError())
+            exchange.end = lambda reason=None: watcher.end(WatchRevokedError() if reason is None else reason)
         except BaseException:
             await lines.aclose()
             await self._backend.fanout.detach(watcher)

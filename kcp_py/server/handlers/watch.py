@@ -25,7 +25,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.watchencoder import WatchEncoder
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError
-from kcp_py.watchcache import WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
+from kcp_py.watchcache import WatchCutError, WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
 
 _INITIAL_BYTES: Final = 32 * 1024
 """So much of the initial state is sent at once, a few milliseconds of work."""
@@ -55,7 +55,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
         stream = await _stream_of(backend, exchange, source, representation, options)
         await exchange.start_watch(representation.stream_content_type, prefix=4 if representation.media == "protobuf" else 0)
         exchange.on_disconnect(stream.disconnected)
-        exchange.end = stream.revoke
+        exchange.end = stream.end
     except BaseException:
         await source.aclose()
         raise
@@ -92,9 +92,9 @@ class _Stream:
         self._gone = True
         self._watcher.end(_ClientGoneError())
 
-    def revoke(self) -> None:
-        """End the watch of a caller that may not watch any more. Events that were not sent yet are dropped."""
-        self._watcher.end(WatchRevokedError())
+    def end(self, reason: Exception | None = None) -> None:
+        """End the watch: of a caller that may not watch any more, whose events that were not sent yet are dropped, or for a reason."""
+        self._watcher.end(WatchRevokedError() if reason is None else reason)
 
 
 class _ComputedStream(_Stream):
@@ -114,6 +114,9 @@ class _ComputedStream(_Stream):
                     await self._exchange.send_frames([self._frame(change)])
         except StatusError as error:
             await self._exchange.send_frames([self._encoder.error(error)])
+        except WatchCutError:
+            self._gone = True
+            await self._exchange.abort()
         finally:
             await self._watch.aclose()
         if not self._gone:
@@ -156,6 +159,9 @@ class _StoredStream(_Stream):
             pass
         except StatusError as error:
             await exchange.send_frames([self._encoder.error(error)])
+        except WatchCutError:
+            self._gone = True
+            await exchange.abort()
         finally:
             await watch.aclose()
         if not self._gone:
