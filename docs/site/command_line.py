@@ -19,7 +19,7 @@ class CommandLine(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         module, _, name = self.arguments[0].partition(":")
         command: click.Command = getattr(import_module(module), name)
-        return list(_sections(command, click.Context(command, info_name=self.arguments[1])))
+        return list(_sections(command, click.Context(command, info_name=self.arguments[1], **command.context_settings)))
 
 
 def _sections(command: click.Command, context: click.Context) -> Any:

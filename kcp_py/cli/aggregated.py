@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
 from kcp_py.cli.exits import CommandError
+from kcp_py.cli.manual import of_settings
 from kcp_py.cli.structlogimport import import_structlog
 from kcp_py.options import Options
 from kcp_py.options.kinds import DURATION
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from kcp_py.aggregated.settings import Delegation
     from kcp_py.controlplane import ControlPlane
 
-EPILOG = f"""{PRECEDENCE}
-
-\b
-Examples:
-  kcp-py aggregated foos.py:control_plane --kubeconfig ~/.kube/config --secure-port 8443
-  kcp-py aggregated my_api.server:make --tls-cert-file tls.crt --tls-private-key-file tls.key
-
-Exit codes: 0 stopped in order; 1 it could not start or had to stop, with one line that says why; 2 a setting is wrong.
-"""
 _CACHED = 10.0
 """Seconds, as upstream's defaults of servers that delegate."""
 _TTLS = (
@@ -38,7 +30,15 @@ _TTLS = (
 )
 
 
-@click.command(cls=SettingsCommand, epilog=EPILOG)
+@click.command(
+    cls=SettingsCommand,
+    manual=of_settings(
+        "kcp-py aggregated foos.py:control_plane --kubeconfig ~/.kube/config --secure-port 8443",
+        "kcp-py aggregated my_api.server:make --tls-cert-file tls.crt --tls-private-key-file tls.key",
+        see_also=("generate apiservice", "start"),
+        notes=CONFIG_FILE,
+    ),
+)
 @click.argument("target", metavar="MODULE:OBJECT")
 @click.option("--kubeconfig", metavar="FILE", help="Of the API server that forwards requests. Default: that of the pod.")
 @click.option(

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from kcp_py.cli.completion import completer
 from kcp_py.cli.exits import UsageError
+from kcp_py.cli.manual import Documented
 from kcp_py.options import SETTINGS, Options, OptionsError, Setting, load_options, unknown_environment_variables
 from kcp_py.options.kinds import BOOLEAN
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-PRECEDENCE = "Every flag is also an environment variable (KCP_PY_SECURE_PORT) and a key of the --config file (securePort); a flag wins."
+CONFIG_FILE: Final = "Every setting is also a key of the --config file: --secure-port is securePort."
 
 
-class SettingsCommand(click.Command):
+class SettingsCommand(Documented):
     """A command whose `--help` lists the settings under their headings."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def option_sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         sections: dict[str, list[tuple[str, str]]] = {}
         by_name = {setting.name: setting for setting in SETTINGS}
         for parameter in self.get_params(ctx):
@@ -29,7 +30,10 @@ class SettingsCommand(click.Command):
             if record is not None:
                 setting = by_name.get(parameter.name or "")
                 sections.setdefault(setting.section if setting else "General", []).append(record)
-        for section, records in sections.items():
+        return sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, records in self.option_sections(ctx).items():
             with formatter.section(section):
                 formatter.write_dl(records)
 

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
-from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
-
-_BACKUP_EPILOG: Final = f"""{PRECEDENCE} Give backup what you give start.
-
-\b
-Examples:
-  kcp-py backup monday.db
-  kcp-py backup --root-directory /var/lib/kcp /backups/kcp-monday.db
-
-Exit codes: 0 done; 1 the store cannot be read or the file cannot be written; 2 a setting is wrong.
-"""
-
-_RESTORE_EPILOG: Final = f"""{PRECEDENCE} Give restore what you give start.
-
-\b
-Examples:
-  kcp-py restore monday.db
-  kcp-py restore --root-directory /var/lib/kcp /backups/kcp-monday.db
-
-Exit codes: 0 done; 1 a server is running, or the backup cannot be used; 2 a setting is wrong.
-"""
+from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.manual import of_settings
 
 
-@click.command(cls=SettingsCommand, epilog=_BACKUP_EPILOG)
+@click.command(
+    cls=SettingsCommand,
+    manual=of_settings(
+        "kcp-py backup monday.db",
+        "kcp-py backup --root-directory /var/lib/kcp /backups/kcp-monday.db",
+        see_also=("restore", "doctor"),
+        notes=f"{CONFIG_FILE} Give backup what you give start.",
+        exits=("done", "the store cannot be read or the file cannot be written", "a setting is wrong"),
+    ),
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @setting_flags()
 def backup(file: Path, config_file: str | None, **given: str | None) -> int:
@@ -46,7 +35,16 @@ def backup(file: Path, config_file: str | None, **given: str | None) -> int:
     return 0
 
 
-@click.command(cls=SettingsCommand, epilog=_RESTORE_EPILOG)
+@click.command(
+    cls=SettingsCommand,
+    manual=of_settings(
+        "kcp-py restore monday.db",
+        "kcp-py restore --root-directory /var/lib/kcp /backups/kcp-monday.db",
+        see_also=("backup", "doctor"),
+        notes=f"{CONFIG_FILE} Give restore what you give start.",
+        exits=("done", "a server is running, or the backup cannot be used", "a setting is wrong"),
+    ),
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option(
     "--bump-revision",

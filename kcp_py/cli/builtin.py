@@ -16,8 +16,9 @@ from kcp_py.bootstrap.upstream_names import UnknownKindError, find_kinds
 from kcp_py.cli.clusterapi import find_cluster, require_cluster
 from kcp_py.cli.completion import complete_kinds
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
+from kcp_py.cli.flags import ClusterName, access_flags, create_flag
 from kcp_py.cli.groups import CommandGroup
+from kcp_py.cli.manual import of_server
 from kcp_py.cli.printing import table
 from kcp_py.cli.remote import RemoteError, RemoteServer, load_context
 from kcp_py.kubeconfig import KubeconfigContext
@@ -29,15 +30,15 @@ POLL: Final = 0.05
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _CRD = dict[str, Any]
 
-NAMES: Final = (
-    "NAMES are those of kubectl (pods, po, Deployment, deployments.apps), *.GROUP for all kinds of a group (*.apps, *.core), or all.\n"
-)
-
 
 @click.group(
     cls=CommandGroup,
-    epilog="\b\nExamples:\n  kcp-py builtin list\n  kcp-py builtin install --cluster team-a pods deployments.apps services\n"
-    "  kcp-py builtin install --dry-run -o yaml '*.apps' > apps.yaml",
+    manual=of_server(
+        "kcp-py builtin list",
+        "kcp-py builtin install --cluster team-a pods deployments.apps services",
+        "kcp-py builtin install --dry-run -o yaml '*.apps' > apps.yaml",
+        see_also=("cluster", "validate"),
+    ),
 )
 def builtin() -> None:
     """Install kinds of Kubernetes in a logical cluster, as clients have them compiled in.
@@ -52,8 +53,13 @@ def _cluster_flags(command: _Command) -> _Command:
 
 
 @builtin.command(
-    epilog=f"{NAMES}\n{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py builtin install --cluster team-a pods deployments.apps\n"
-    "  kcp-py builtin install --cluster team-a all\n  kcp-py builtin install --dry-run -o yaml pods | kubectl apply -f -",
+    manual=of_server(
+        "kcp-py builtin install --cluster team-a pods deployments.apps",
+        "kcp-py builtin install --cluster team-a all",
+        "kcp-py builtin install --dry-run -o yaml pods | kubectl apply -f -",
+        see_also=("builtin list", "builtin uninstall"),
+        notes="NAMES are those of kubectl (pods, po, Deployment, deployments.apps), *.GROUP for a whole group (*.apps, *.core), or all.",
+    ),
 )
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_kinds)
 @click.option("--dry-run", is_flag=True, help="Print what would be installed; the server is not asked.")
@@ -90,7 +96,9 @@ def install(
         _print(wanted, output, "")
 
 
-@builtin.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py builtin uninstall --cluster team-a deployments.apps")
+@builtin.command(
+    manual=of_server("kcp-py builtin uninstall --cluster team-a deployments.apps", see_also=("builtin install", "builtin list"))
+)
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_kinds)
 @_cluster_flags
 def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None, context: str | None) -> None:
@@ -114,7 +122,7 @@ def uninstall(names: Sequence[str], cluster: str | None, kubeconfig: str | None,
 
 @builtin.command(
     name="list",
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py builtin list\n  kcp-py builtin list --cluster team-a",
+    manual=of_server("kcp-py builtin list", "kcp-py builtin list --cluster team-a", see_also=("builtin install",)),
 )
 @_cluster_flags
 def list_(cluster: str | None, kubeconfig: str | None, context: str | None) -> None:

@@ -24,8 +24,9 @@ from kcp_py.cli.clusterlabels import annotate, label, parse_pairs
 from kcp_py.cli.clustermembers import grant, members, parse_subjects, revoke
 from kcp_py.cli.clusterviews import describe, get, list_
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
+from kcp_py.cli.flags import ClusterName, access_flags
 from kcp_py.cli.groups import CommandGroup
+from kcp_py.cli.manual import of_server
 from kcp_py.cli.remote import RemoteError, RemoteServer, load_context
 from kcp_py.logicalcluster import ROOT, is_system
 from kcp_py.options.kinds import parse_duration
@@ -36,8 +37,13 @@ SLOWEST_POLL: Final = 1.0
 
 @click.group(
     cls=CommandGroup,
-    epilog="\b\nExamples:\n  kcp-py cluster create team-a\n  kcp-py cluster list\n  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig\n"
-    "  kcp-py cluster delete team-a",
+    manual=of_server(
+        "kcp-py cluster create team-a",
+        "kcp-py cluster list",
+        "kcp-py cluster kubeconfig team-a -o team-a.kubeconfig",
+        "kcp-py cluster delete team-a",
+        see_also=("start", "builtin"),
+    ),
 )
 def cluster() -> None:
     """Create, show, change and delete the logical clusters of a running server.
@@ -47,9 +53,12 @@ def cluster() -> None:
 
 
 @cluster.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster create team-a\n"
-    "  kcp-py cluster create team-a --if-not-exists --label tier=gold\n"
-    "  kcp-py cluster create team-a --admin alice --admin-group team-a"
+    manual=of_server(
+        "kcp-py cluster create team-a",
+        "kcp-py cluster create team-a --if-not-exists --label tier=gold",
+        "kcp-py cluster create team-a --admin alice --admin-group team-a",
+        see_also=("cluster grant", "cluster kubeconfig", "cluster delete"),
+    )
 )
 @click.argument("name", type=ClusterName())
 @click.option("--if-not-exists", is_flag=True, help="Do nothing, and succeed, where the logical cluster exists.")
@@ -95,8 +104,13 @@ def create(
 
 
 @cluster.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster delete team-a\n  kcp-py cluster delete team-a --yes --ignore-not-found\n"
-    "  kcp-py cluster delete team-a --grace-period 24h\n  kcp-py cluster delete team-a --wait=false"
+    manual=of_server(
+        "kcp-py cluster delete team-a",
+        "kcp-py cluster delete team-a --yes --ignore-not-found",
+        "kcp-py cluster delete team-a --grace-period 24h",
+        "kcp-py cluster delete team-a --wait=false",
+        see_also=("cluster undelete", "cluster list"),
+    )
 )
 @click.argument("name", type=ClusterName())
 @click.option("-y", "--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked.")
@@ -146,7 +160,7 @@ def delete(
     click.echo(f"logical cluster {name} deleted" if wait else f"logical cluster {name} is being deleted")
 
 
-@cluster.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster undelete team-a")
+@cluster.command(manual=of_server("kcp-py cluster undelete team-a", see_also=("cluster delete",)))
 @click.argument("name", type=ClusterName())
 @access_flags
 def undelete(name: str, kubeconfig: str | None, context: str | None) -> None:

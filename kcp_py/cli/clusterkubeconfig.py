@@ -17,7 +17,8 @@ import click
 from kcp_py.cli.clusterapi import require_cluster
 from kcp_py.cli.clusterlabels import decoded
 from kcp_py.cli.exits import UsageError
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags, create_flag
+from kcp_py.cli.flags import ClusterName, access_flags, create_flag
+from kcp_py.cli.manual import Documented, of_server
 from kcp_py.cli.remote import RemoteServer, command_errors, load_context
 from kcp_py.kubeconfig import KubeconfigContext, kubeconfig_of
 from kcp_py.logicalcluster import is_system
@@ -43,10 +44,14 @@ class _Who(NamedTuple):
 
 @click.command(
     name="kubeconfig",
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig\n"
-    "  kcp-py cluster kubeconfig team-a --user alice --group team-a --expires 8h -o alice.kubeconfig\n"
-    "  kcp-py cluster kubeconfig team-a --service-account shop/ci --merge=ci.kubeconfig\n"
-    "  kcp-py cluster kubeconfig team-a --oidc https://issuer.example --oidc-client-id kubernetes --merge",
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster kubeconfig team-a -o team-a.kubeconfig",
+        "kcp-py cluster kubeconfig team-a --user alice --group team-a --expires 8h -o alice.kubeconfig",
+        "kcp-py cluster kubeconfig team-a --service-account shop/ci --merge=ci.kubeconfig",
+        "kcp-py cluster kubeconfig team-a --oidc https://issuer.example --oidc-client-id kubernetes --merge",
+        see_also=("cluster create", "cluster grant"),
+    ),
 )
 @click.argument("name", type=ClusterName())
 @click.option("--user", metavar="USER", help="Put in a new certificate of USER, which is valid in this logical cluster alone.")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from kcp_py.cli.clusterapi import change_cluster
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
+from kcp_py.cli.flags import ClusterName, access_flags
+from kcp_py.cli.manual import Documented, of_server
 from kcp_py.cli.remote import RemoteServer, load_context
-
-_ARGUMENTS: Final = "CHANGES are KEY=VALUE, and KEY- to remove one.\n"
 
 
 @click.command(
-    epilog=f"{_ARGUMENTS}\n{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster label team-a tier=gold\n  kcp-py cluster label team-a tier-"
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster label team-a tier=gold",
+        "kcp-py cluster label team-a tier-",
+        see_also=("cluster annotate", "cluster list"),
+        notes="CHANGES are KEY=VALUE, and KEY- to remove one.",
+    ),
 )
 @click.argument("name", type=ClusterName())
 @click.argument("changes", nargs=-1, required=True)
@@ -30,8 +35,13 @@ def label(name: str, changes: Sequence[str], kubeconfig: str | None, context: st
 
 
 @click.command(
-    epilog=f"{_ARGUMENTS}\n{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster annotate team-a kcp-py.io/deletion-protection=true\n"
-    "  kcp-py cluster annotate team-a kcp-py.io/deletion-protection-",
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster annotate team-a kcp-py.io/deletion-protection=true",
+        "kcp-py cluster annotate team-a kcp-py.io/deletion-protection-",
+        see_also=("cluster label", "cluster describe"),
+        notes="CHANGES are KEY=VALUE, and KEY- to remove one.",
+    ),
 )
 @click.argument("name", type=ClusterName())
 @click.argument("changes", nargs=-1, required=True)

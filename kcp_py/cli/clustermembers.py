@@ -12,7 +12,8 @@ from kcp_py.cli.clusterapi import find_cluster
 from kcp_py.cli.clusterlabels import decoded
 from kcp_py.cli.completion import complete_namespaces, complete_roles
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
+from kcp_py.cli.flags import ClusterName, access_flags
+from kcp_py.cli.manual import Documented, of_server
 from kcp_py.cli.printing import table
 from kcp_py.cli.remote import RemoteServer, load_context
 
@@ -68,10 +69,14 @@ def _required_subjects(users: Sequence[str], groups: Sequence[str], accounts: Se
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster grant team-a --group team-a --role cluster-admin\n"
-    "  kcp-py cluster grant team-a --user alice --user bob --role view\n"
-    "  kcp-py cluster grant team-a --user bob --role edit --namespace shop\n"
-    "  kcp-py cluster grant team-a --service-account shop/ci --role edit --namespace shop",
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster grant team-a --group team-a --role cluster-admin",
+        "kcp-py cluster grant team-a --user alice --user bob --role view",
+        "kcp-py cluster grant team-a --user bob --role edit --namespace shop",
+        "kcp-py cluster grant team-a --service-account shop/ci --role edit --namespace shop",
+        see_also=("cluster revoke", "cluster members"),
+    ),
 )
 @click.argument("name", type=ClusterName())
 @_subject_flags
@@ -110,8 +115,13 @@ def grant(
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster revoke team-a --user bob\n"
-    "  kcp-py cluster revoke team-a --user bob --role edit\n  kcp-py cluster revoke team-a --group team-a --namespace shop",
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster revoke team-a --user bob",
+        "kcp-py cluster revoke team-a --user bob --role edit",
+        "kcp-py cluster revoke team-a --group team-a --namespace shop",
+        see_also=("cluster grant", "cluster members"),
+    ),
 )
 @click.argument("name", type=ClusterName())
 @_subject_flags
@@ -166,8 +176,13 @@ def _revoke(server: RemoteServer, bindings: Sequence[Binding], subject: Subject,
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster members team-a\n  kcp-py cluster members team-a --all -o wide\n"
-    "  kcp-py cluster members team-a -o json",
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster members team-a",
+        "kcp-py cluster members team-a --all -o wide",
+        "kcp-py cluster members team-a -o json",
+        see_also=("cluster grant", "cluster revoke"),
+    ),
 )
 @click.argument("name", type=ClusterName())
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", help="Form of the output.  [table]")

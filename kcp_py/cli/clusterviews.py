@@ -12,7 +12,8 @@ import click
 
 from kcp_py.apis.kcp.logicalclusters import delete_after, is_protected
 from kcp_py.cli.clusterapi import CLUSTER_ANNOTATION, cluster_name, get_cluster, list_clusters
-from kcp_py.cli.flags import EXIT_CODES, ClusterName, access_flags
+from kcp_py.cli.flags import ClusterName, access_flags
+from kcp_py.cli.manual import Documented, of_server
 from kcp_py.cli.printing import printable, table
 from kcp_py.cli.remote import RemoteServer, load_context
 
@@ -26,8 +27,14 @@ _output_flag = click.option("-o", "--output", type=click.Choice(_OUTPUTS), defau
 
 @click.command(
     name="list",
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster list\n  kcp-py cluster list -l tier=gold\n"
-    "  kcp-py cluster list -o name | wc -l\n  kcp-py cluster list -o json",
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster list",
+        "kcp-py cluster list -l tier=gold",
+        "kcp-py cluster list -o name | wc -l",
+        "kcp-py cluster list -o json",
+        see_also=("cluster get", "cluster create"),
+    ),
 )
 @_output_flag
 @click.option("-l", "--selector", default="", metavar="SELECTOR", help="Only those with these labels: tier=gold,owner!=x.")
@@ -44,8 +51,13 @@ def list_(output: str, selector: str, kubeconfig: str | None, context: str | Non
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py cluster get team-a\n  kcp-py cluster get team-a team-b -o wide\n"
-    "  kcp-py cluster get team-a -o yaml"
+    cls=Documented,
+    manual=of_server(
+        "kcp-py cluster get team-a",
+        "kcp-py cluster get team-a team-b -o wide",
+        "kcp-py cluster get team-a -o yaml",
+        see_also=("cluster list", "cluster describe"),
+    ),
 )
 @click.argument("names", nargs=-1, required=True, type=ClusterName(), metavar="NAME...")
 @_output_flag
@@ -60,7 +72,7 @@ def get(names: Sequence[str], output: str, kubeconfig: str | None, context: str 
         print_clusters(iter(found), output)
 
 
-@click.command(epilog=f"{EXIT_CODES}\n\n\b\nExample:\n  kcp-py cluster describe team-a")
+@click.command(cls=Documented, manual=of_server("kcp-py cluster describe team-a", see_also=("cluster get", "cluster members")))
 @click.argument("name", type=ClusterName())
 @access_flags
 def describe(name: str, kubeconfig: str | None, context: str | None) -> None:

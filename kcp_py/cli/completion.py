@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from kcp_py.cli.manual import Documented, Manual
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.options import Setting
 from kcp_py.options.kinds import BOOLEAN, OPTIONAL_BOOLEAN, OPTIONAL_PATH, PATH
@@ -24,10 +25,16 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[s
 
 
 @click.command(
-    epilog="\b\nExamples:\n  . <(kcp-py completion bash)                                       this shell\n"
-    "  kcp-py completion bash > ~/.local/share/bash-completion/completions/kcp-py\n"
-    '  kcp-py completion zsh > "${fpath[1]}/_kcp-py"\n'
-    "  kcp-py completion fish > ~/.config/fish/completions/kcp-py.fish",
+    cls=Documented,
+    manual=Manual(
+        (
+            ". <(kcp-py completion bash)  # this shell",
+            "kcp-py completion bash > ~/.local/share/bash-completion/completions/kcp-py",
+            'kcp-py completion zsh > "${fpath[1]}/_kcp-py"',
+            "kcp-py completion fish > ~/.config/fish/completions/kcp-py.fish",
+        ),
+        see_also=("man",),
+    ),
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:

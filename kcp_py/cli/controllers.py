@@ -7,6 +7,7 @@ import click
 from kcp_py.cli.arguments import SettingsCommand, options_from, setting_flags
 from kcp_py.cli.exits import UsageError
 from kcp_py.cli.flags import access_flags
+from kcp_py.cli.manual import ADMIN_KUBECONFIG, KUBECONFIG, SETTINGS_VARIABLES, Manual
 from kcp_py.cli.structlogimport import import_structlog
 
 SETTINGS = (
@@ -27,12 +28,19 @@ SETTINGS = (
 
 @click.command(
     cls=SettingsCommand,
-    epilog="\b\nExamples:\n  kcp-py start --controllers=-*                                  a server without controllers\n"
-    "  kcp-py controllers --kubeconfig .kcp/admin.kubeconfig          its controllers\n"
-    "  kcp-py controllers --controllers=*,-garbage-collector-controller\n"
-    "  kcp-py controllers --app fleet.py:controllers                  the functions of a program\n\n"
-    "Of several such processes, and of servers that elect a leader, one runs the controllers; the others wait for its end.\n\n"
-    "Exit codes: 0 stopped in order; 1 the kubeconfig or the address of metrics cannot be used; 2 a setting is wrong.",
+    manual=Manual(
+        (
+            "kcp-py start --controllers=-*  # a server without controllers",
+            "kcp-py controllers --kubeconfig .kcp/admin.kubeconfig  # its controllers",
+            "kcp-py controllers --controllers=*,-garbage-collector-controller",
+            "kcp-py controllers --app fleet.py:controllers  # the functions of a program",
+        ),
+        see_also=("start",),
+        notes="Of several such processes, and of servers that elect a leader, one runs the controllers; the others wait for its end.",
+        environment=(KUBECONFIG, SETTINGS_VARIABLES),
+        files=(ADMIN_KUBECONFIG,),
+        exits=("stopped in order", "the kubeconfig or the address of metrics cannot be used", "a setting is wrong"),
+    ),
 )
 @click.option("--app", metavar="MODULE:OBJECT", help="Run the reconcile functions of a program instead: Controllers or a ControlPlane.")
 @click.option("--cluster", metavar="NAME", help="With --app: the logical cluster to work in, instead of all.")

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
 import click
 
-from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
-
-EPILOG: Final = f"""{PRECEDENCE} Give doctor what you give start.
-
-\b
-Examples:
-  kcp-py doctor
-  kcp-py doctor --root-directory /var/lib/kcp --external-hostname kcp.example.com
-  kcp-py doctor --config server.yaml
-
-Exit codes: 0 nothing is wrong; 1 something is; 2 a setting is wrong.
-"""
+from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.manual import of_settings
 
 
-@click.command(cls=SettingsCommand, epilog=EPILOG)
+@click.command(
+    cls=SettingsCommand,
+    manual=of_settings(
+        "kcp-py doctor",
+        "kcp-py doctor --root-directory /var/lib/kcp --external-hostname kcp.example.com",
+        "kcp-py doctor --config server.yaml",
+        see_also=("start", "backup"),
+        notes=f"{CONFIG_FILE} Give doctor what you give start.",
+        exits=("nothing is wrong", "something is", "a setting is wrong"),
+    ),
+)
 @setting_flags()
 def doctor(config_file: str | None, **given: str | None) -> int:
     """Check files and their modes, certificates, the store, the port and the versions of libraries. Nothing is changed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,8 +13,6 @@ from kcp_py.cli.exits import UsageError
 from kcp_py.logicalcluster import InvalidClusterError, parse_name
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-EXIT_CODES: Final = "Exit codes: 0 done; 1 the server refused or cannot be reached; 2 wrong arguments."
 
 
 class ClusterName(click.ParamType[str]):

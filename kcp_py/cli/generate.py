@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from kcp_py.cli.groups import LazyGroup
+from kcp_py.cli.manual import Manual
 
 COMMANDS: Final = {
     "crds": ("kcp_py.cli.generatecrds:crds", "Write the CRDs of the resources of a program."),
@@ -24,7 +25,10 @@ class _Generate(LazyGroup):
 
 @click.group(
     cls=_Generate,
-    epilog="\b\nExample:\n  kcp-py generate crds my_operator.types -o config/crd\n  kcp-py generate models config/crd -o fleet/types.py",
+    manual=Manual(
+        ("kcp-py generate crds my_operator.types -o config/crd", "kcp-py generate models config/crd -o fleet/types.py"),
+        see_also=("validate",),
+    ),
 )
 def generate() -> None:
     """Write files from programs, definitions and running servers."""

@@ -8,13 +8,18 @@ from typing import Any
 import click
 
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.flags import EXIT_CODES
+from kcp_py.cli.manual import Documented, Manual
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n"
-    "  kcp-py generate apiservice foos.py:control_plane --image example.com/foos:1 | kubectl apply -f -\n"
-    "  kcp-py generate apiservice foos.py:control_plane --address 192.0.2.7 --port 8443 --ca-bundle .kcp/pki/ca.crt"
+    cls=Documented,
+    manual=Manual(
+        (
+            "kcp-py generate apiservice foos.py:control_plane --image example.com/foos:1 | kubectl apply -f -",
+            "kcp-py generate apiservice foos.py:control_plane --address 192.0.2.7 --port 8443 --ca-bundle .kcp/pki/ca.crt",
+        ),
+        see_also=("aggregated",),
+    ),
 )
 @click.argument("target", metavar="MODULE:OBJECT")
 @click.option("--service", metavar="NAME", default="apiserver", show_default=True, help="Name of the Service and of what belongs to it.")

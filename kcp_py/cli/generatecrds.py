@@ -8,12 +8,19 @@ from typing import Any
 import click
 
 from kcp_py.cli.exits import CommandError
-from kcp_py.cli.flags import EXIT_CODES
+from kcp_py.cli.manual import Documented, Manual
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py generate crds my_operator.types\n"
-    "  kcp-py generate crds my_operator.types:Database -o config/crd\n  kcp-py generate crds samples/foos.py | kubectl apply -f -"
+    cls=Documented,
+    manual=Manual(
+        (
+            "kcp-py generate crds my_operator.types",
+            "kcp-py generate crds my_operator.types:Database -o config/crd",
+            "kcp-py generate crds samples/foos.py | kubectl apply -f -",
+        ),
+        see_also=("generate models", "validate"),
+    ),
 )
 @click.argument("target", metavar="MODULE[:OBJECT]")
 @click.option(

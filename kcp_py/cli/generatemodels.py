@@ -9,14 +9,19 @@ from typing import Any, Literal
 import click
 
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES, access_flags
+from kcp_py.cli.flags import access_flags
+from kcp_py.cli.manual import Documented, of_server
 
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py generate models config/crd -o fleet/types.py\n"
-    "  kcp-py generate models crd.yaml --style dataclass\n"
-    "  kcp-py generate models --from-cluster team-a                        all CRDs of a logical cluster\n"
-    "  kcp-py generate models --from-cluster team-a pods deployments.apps  kinds of a server"
+    cls=Documented,
+    manual=of_server(
+        "kcp-py generate models config/crd -o fleet/types.py",
+        "kcp-py generate models crd.yaml --style dataclass",
+        "kcp-py generate models --from-cluster team-a  # all CRDs of a logical cluster",
+        "kcp-py generate models --from-cluster team-a pods deployments.apps  # kinds of a server",
+        see_also=("generate crds",),
+    ),
 )
 @click.argument("sources", nargs=-1, metavar="[FILE|DIRECTORY|-|RESOURCE]...")
 @click.option("--style", type=click.Choice(["pydantic", "dataclass"]), default="pydantic", show_default=True, help="Form of the classes.")

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 import click
 from click.shell_completion import CompletionItem
 
+from kcp_py.cli.manual import Documented
 
-class CommandGroup(click.Group):
+
+class CommandGroup(Documented, click.Group):
     """A group that reports unknown commands with the list of its commands."""
+
+    command_class = Documented
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         word = click.utils.make_str(args[0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kcp_py.cli.exits import CommandError, UsageError
-from kcp_py.cli.flags import EXIT_CODES
+from kcp_py.cli.manual import KUBECONFIG, SERVING_EXITS, Documented, Manual
 from kcp_py.cli.structlogimport import import_structlog
 from kcp_py.options import Options
 from kcp_py.options.kinds import DURATION, SIZE
@@ -19,17 +19,24 @@ from kcp_py.options.kinds import DURATION, SIZE
 if TYPE_CHECKING:
     from kcp_py.proxy.application import ProxySettings
 
-EPILOG = f"""{EXIT_CODES}
 
-\b
-Examples:
-  kcp-py proxy --kubeconfig ~/.kube/config
-  kubectl --server https://127.0.0.1:8001 --certificate-authority .kcp-proxy/pki/ca.crt --token "$TOKEN" get pods
-  kcp-py proxy --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --resources 'pods,services,configmaps'
-"""
-
-
-@click.command(epilog=EPILOG)
+@click.command(
+    cls=Documented,
+    manual=Manual(
+        (
+            "kcp-py proxy --kubeconfig ~/.kube/config",
+            'kubectl --server https://127.0.0.1:8001 --certificate-authority .kcp-proxy/pki/ca.crt --token "$TOKEN" get pods',
+            "kcp-py proxy --listen 0.0.0.0:8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --resources pods,services",
+        ),
+        see_also=("start", "aggregated"),
+        exits=SERVING_EXITS,
+        environment=(KUBECONFIG,),
+        files=(
+            ("~/.kube/config", "Used where neither --kubeconfig nor KUBECONFIG is given."),
+            (".kcp-proxy", "The root directory (--root-directory): pki/ca.crt is the authority that clients have to trust."),
+        ),
+    ),
+)
 @click.option("--kubeconfig", metavar="FILE", help="Of the API server, with credentials that may list and watch. Default: as of kubectl.")
 @click.option("--context", metavar="NAME", help="Of the kubeconfig. Default: the current one.")
 @click.option("--listen", default="127.0.0.1:8001", show_default=True, metavar="ADDRESS:PORT", help="Where clients connect.")

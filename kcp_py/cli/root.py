@@ -13,6 +13,7 @@ import click
 
 from kcp_py import __version__
 from kcp_py.cli.groups import LazyGroup, unknown_option
+from kcp_py.cli.manual import KUBECONFIG, ROOT_FILES, SETTINGS_VARIABLES, Manual
 
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
@@ -29,20 +30,12 @@ COMMANDS: Final = {
     "envtest-assets": ("kcp_py.cli.envtest.assets:envtest_assets", "Write kube-apiserver, etcd and kubectl for envtest and its like."),
     "doctor": ("kcp_py.cli.doctor:doctor", "Check files, certificates, the store, the port and the libraries."),
     "completion": ("kcp_py.cli.completion:completion", "Print the completion script of a shell: bash, zsh or fish."),
+    "man": ("kcp_py.cli.manpages:man", "Write the man pages of all commands into a directory."),
     "version": ("kcp_py.cli.version:version", "Print the version."),
 }
 """By name: where the command is, and its line in `kcp-py --help`, so that help needs no import."""
 
 PROGRAM: Final = "kcp-py"
-
-EPILOG: Final = """\b
-Examples:
-  kcp-py start                                        run a server in this directory
-  export KUBECONFIG=$PWD/.kcp/admin.kubeconfig        use it
-  kcp-py cluster create team-a                        make a logical cluster
-  kcp-py cluster kubeconfig team-a -o team-a.kubeconfig
-  kubectl --kubeconfig team-a.kubeconfig get namespaces
-"""
 
 
 class _Program(LazyGroup):
@@ -53,7 +46,18 @@ class _Program(LazyGroup):
 
 @click.group(
     cls=_Program,
-    epilog=EPILOG,
+    manual=Manual(
+        (
+            "kcp-py start  # run a server in this directory",
+            "export KUBECONFIG=$PWD/.kcp/admin.kubeconfig  # use it",
+            "kcp-py cluster create team-a  # make a logical cluster",
+            "kcp-py cluster kubeconfig team-a -o team-a.kubeconfig",
+            "kubectl --kubeconfig team-a.kubeconfig get namespaces",
+        ),
+        environment=(KUBECONFIG, SETTINGS_VARIABLES),
+        files=ROOT_FILES,
+        see_also=("start", "cluster", "doctor", "completion"),
+    ),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, "--version", message="kcp-py %(version)s")

@@ -9,25 +9,24 @@ from pathlib import Path
 
 import click
 
-from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.manual import of_settings
 from kcp_py.cli.structlogimport import import_structlog
 
-EPILOG = f"""{PRECEDENCE}
 
-\b
-Examples:
-  kcp-py start
-  kcp-py start --root-directory /var/lib/kcp --bind-address 0.0.0.0 --external-hostname kcp.example.com
-  kcp-py start --storage etcd --etcd-servers https://etcd-0:2379,https://etcd-1:2379 --etcd-cafile ca.crt
-  kcp-py start --logical-clusters declared --log-format json
-  KCP_PY_SECURE_PORT=7443 kcp-py start --config server.yaml
-  kcp-py start --app fleet.server:control_plane
-
-Exit codes: 0 stopped in order; 1 it could not start or had to stop, with one line that says why; 2 a setting is wrong.
-"""
-
-
-@click.command(cls=SettingsCommand, epilog=EPILOG)
+@click.command(
+    cls=SettingsCommand,
+    manual=of_settings(
+        "kcp-py start",
+        "kcp-py start --root-directory /var/lib/kcp --bind-address 0.0.0.0 --external-hostname kcp.example.com",
+        "kcp-py start --storage etcd --etcd-servers https://etcd-0:2379,https://etcd-1:2379 --etcd-cafile ca.crt",
+        "kcp-py start --logical-clusters declared --log-format json",
+        "KCP_PY_SECURE_PORT=7443 kcp-py start --config server.yaml",
+        "kcp-py start --app fleet.server:control_plane",
+        see_also=("doctor", "backup", "controllers", "cluster create", "test-server"),
+        notes=CONFIG_FILE,
+    ),
+)
 @click.option("--app", metavar="MODULE:OBJECT", help="Serve the ControlPlane of a program, or that of a function.")
 @setting_flags()
 def start(config_file: str | None, app: str | None, **given: str | None) -> int:

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import click
 
-from kcp_py.cli.arguments import PRECEDENCE, SettingsCommand, options_from, setting_flags
+from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
 from kcp_py.cli.exits import CommandError, UsageError
+from kcp_py.cli.manual import SETTINGS_VARIABLES, Manual
 from kcp_py.cli.structlogimport import import_structlog
 from kcp_py.options import SETTINGS
 
@@ -35,19 +36,22 @@ DEFAULTS: Final = {
 }
 """Settings whose defaults differ from those of `kcp-py start`; only flags replace them."""
 
-EPILOG: Final = f"""{PRECEDENCE}
 
-\b
-Examples:
-  kcp-py test-server                                    a server that ends with the program that started it
-  kcp-py test-server --clusters 2 --crds config/crd     with two logical clusters that have definitions
-  kcp-py test-server --simulate workloads --no-parent   until it gets a signal
-
-Exit codes: 0 ended in order; 1 it could not start, with one line that says why; 2 a flag is wrong.
-"""
-
-
-@click.command(name="test-server", cls=SettingsCommand, epilog=EPILOG)
+@click.command(
+    name="test-server",
+    cls=SettingsCommand,
+    manual=Manual(
+        (
+            "kcp-py test-server  # a server that ends with the program that started it",
+            "kcp-py test-server --clusters 2 --crds config/crd  # with two logical clusters that have definitions",
+            "kcp-py test-server --simulate workloads --no-parent  # until it gets a signal",
+        ),
+        see_also=("start", "envtest-assets"),
+        notes=CONFIG_FILE,
+        environment=(SETTINGS_VARIABLES,),
+        exits=("ended in order", "it could not start, with one line that says why", "a flag is wrong"),
+    ),
+)
 @click.option("--clusters", type=click.IntRange(0, 1000), default=0, metavar="N", help="Make N logical clusters, test-1 to test-N.")
 @click.option(
     "--crds", type=click.Path(), multiple=True, metavar="PATH", help="Apply a file or a directory of manifests in each of them; repeatable."

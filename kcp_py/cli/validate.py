@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
+
+from kcp_py.cli.manual import Documented, Manual
 
 if TYPE_CHECKING:
     from kcp_py.cli.validation import Fault
 
-EXIT_CODES: Final = "Exit codes: 0 every object is valid; 1 an object is not; 2 wrong arguments, or a file that cannot be read."
-
 
 @click.command(
-    epilog=f"{EXIT_CODES}\n\n\b\nExamples:\n  kcp-py validate --crds crds/ manifests/\n"
-    "  kcp-py validate --kubernetes-kinds deployment.yaml\n  helm template . | kcp-py validate --kubernetes-kinds -\n"
-    "  kcp-py validate -o github --crds crds/ manifests/"
+    cls=Documented,
+    manual=Manual(
+        (
+            "kcp-py validate --crds crds/ manifests/",
+            "kcp-py validate --kubernetes-kinds deployment.yaml",
+            "helm template . | kcp-py validate --kubernetes-kinds -",
+            "kcp-py validate -o github --crds crds/ manifests/",
+        ),
+        see_also=("builtin install", "generate crds"),
+        exits=("every object is valid", "an object is not", "wrong arguments, or a file that cannot be read"),
+    ),
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILES...")
 @click.option(

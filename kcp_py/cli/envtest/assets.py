@@ -16,6 +16,7 @@ from typing import Final
 import click
 
 from kcp_py.cli.exits import CommandError
+from kcp_py.cli.manual import Documented, Manual
 
 SHEBANG_BYTES: Final = 120
 """Longest path of an interpreter that every system takes in the first line of a program."""
@@ -26,15 +27,25 @@ _FLAGS: Final = "-IS"
 """Neither the environment nor `site` has a say: a test environment must start in milliseconds, and in the same way everywhere."""
 _WARM_UP_SECONDS: Final = 120
 
-EPILOG: Final = """\b
-Examples:
-  kcp-py envtest-assets bin/k8s
-  KUBEBUILDER_ASSETS=$PWD/bin/k8s go test ./...
-  KCP_PY_ENVTEST_CONTROLLERS='*' KUBEBUILDER_ASSETS=$PWD/bin/k8s go test ./...
-"""
 
-
-@click.command("envtest-assets", epilog=EPILOG)
+@click.command(
+    "envtest-assets",
+    cls=Documented,
+    manual=Manual(
+        (
+            "kcp-py envtest-assets bin/k8s",
+            "KUBEBUILDER_ASSETS=$PWD/bin/k8s go test ./...",
+            "KCP_PY_ENVTEST_CONTROLLERS='*' KUBEBUILDER_ASSETS=$PWD/bin/k8s go test ./...",
+        ),
+        environment=(
+            ("KUBEBUILDER_ASSETS", "Directory of the programs, for envtest."),
+            ("KCP_PY_ENVTEST_CONTROLLERS", "When tests run: controllers in place of those of --controllers."),
+            ("KCP_PY_ENVTEST_SHARED", "When tests run: 0 starts an environment without the warm process of --shared."),
+        ),
+        files=(("DIRECTORY", "kube-apiserver, etcd and kubectl."),),
+        see_also=("test-server",),
+    ),
+)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--controllers",
