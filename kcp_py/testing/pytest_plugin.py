@@ -72,7 +72,7 @@ class Servers:
         return self._servers[key]
 
     def start(self, settings: Mapping[str, Any], *, faults: bool = False, clock: FakeClock | None = None) -> Server:
-        """A new server, which the caller stops.
+        """A new server, which the caller ends.
 
         Args:
             settings: as for `get`.
@@ -99,6 +99,11 @@ class Servers:
         if rules is not None:
             self._faults[server] = rules
         return server
+
+    def end(self, server: Server) -> None:
+        """Stop a server of `start`, and forget it."""
+        self._faults.pop(server, None)
+        server.stop()
 
     def faults_of(self, server: Server) -> Faults | None:
         """The rules by which requests of a server fail; None for a server without."""
@@ -185,7 +190,7 @@ def kcp_cluster(request: pytest.FixtureRequest, kcp_servers: Servers) -> Iterato
         yield cluster
     finally:
         if clocks:
-            server.stop()
+            kcp_servers.end(server)
 
 
 @pytest.fixture
@@ -286,6 +291,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             text = _describe(cluster)
             if text:
                 report.sections.append((f"kcp-py: logical cluster {cluster.name}", text))
+    if report.when == "teardown":
+        # Items stay until the end of the session.
+        item.stash.get(_CLUSTERS, []).clear()
+        item.stash.get(_CLOCKS, []).clear()
     return report
 
 

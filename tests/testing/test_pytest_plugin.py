@@ -270,13 +270,19 @@ def test_time_passes_and_requests_fail(run):
                 kcp_cluster.apply({CONFIGMAP})
             kcp_clock.advance_to(kcp_clock.now.timestamp() + 60)
 
+        def test_nothing_is_kept(request, kcp_servers, kcp_server):
+            from kcp_py.testing import pytest_plugin as plugin
+            assert {{server.local for server in kcp_servers._faults}} == {{kcp_servers.get({{}}, faults=True).local}}
+            finished = [item.stash for item in request.session.items if item.name.startswith(("test_time", "test_both"))]
+            assert [stash[key] for stash in finished for key in (plugin._CLUSTERS, plugin._CLOCKS)] == [[]] * 6
+
         def test_too_late(request, kcp_cluster):
             for name in ("kcp_clock", "kcp_faults"):
                 with pytest.raises(pytest.UsageError, match="has to be an argument"):
                     request.getfixturevalue(name)
         """
     )
-    result.assert_outcomes(passed=6)
+    result.assert_outcomes(passed=7)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -71,10 +71,14 @@ class TypedResource:
 
     def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
         """The hooks of a name: the method of the class, then functions."""
-        method = getattr(self.model, name, None)
+        functions = self.functions.get(name, ())
+        return (getattr(self.model, name), *functions) if name in self._methods else functions
+
+    @cached_property
+    def _methods(self) -> Collection[str]:
+        """The methods of the class that are hooks. Writes ask for them several times, and the fields take long to read."""
         fields = {one.name for one in fields_of(self.model, self.place)}
-        own = [method] if inspect.isfunction(method) and name not in fields else []
-        return (*own, *self.functions.get(name, ()))
+        return [name for name in HOOKS if inspect.isfunction(getattr(self.model, name, None)) and name not in fields]
 
     @cached_property
     def converts(self) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.authz.authorizer import Authorizer
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.logicalcluster import WILDCARD
 from kcp_py.request.sight import NO_CLUSTER
 from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.longrequests import LongRequests
+
+_CREATED: Final = frozenset(("attach", "exec", "portforward"))
+"""Subresources of pods whose connections need the permission to create them, whatever the method."""
 
 
 class AuthorizationFilter:
@@ -40,7 +46,20 @@ class AuthorizationFilter:
                 # The authorizer has not said which clusters: none.
                 raise forbidden(context.user, context.info, decision.reason)
             exchange.context = context._replace(sight=decision.sight)
+        info = context.info
+        if info.subresource in _CREATED and (info.group, info.resource) == ("", "pods") and info.verb != "create":
+            await self._check_create(exchange)
         await self._handler(exchange)
         if exchange.end is not None and running is not None:
             sight = decision.sight if context.cluster is WILDCARD else None
             exchange.at_end(running.add(exchange, exchange.end, changes=changes, sight=sight).leave)
+
+    async def _check_create(self, exchange: Exchange) -> None:
+        """Refuse callers who may only read: WebSockets begin with a GET (`ensureAuthorizedForVerb` of pkg/registry/core/pod/rest)."""
+        context = exchange.context
+        decision = await self._authorizer.authorize(context.user, context.cluster, context.info._replace(verb="create"))
+        if decision is None or not decision.allowed:
+            if decision is not None and decision.error:
+                raise errors.internal(decision.error)
+            pods = GroupResource(context.info.group, context.info.resource)
+            raise errors.forbidden(pods, context.info.name, decision.reason if decision is not None else "")

@@ -49,6 +49,24 @@ def test_names() -> None:
     assert stored_resource(given).definition()["spec"]["scope"] == "Cluster"
 
 
+def test_hooks_are_found_without_reading_the_class_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write asks for them. A method that is replaced later, and a field with the name of a hook, are taken for what they are."""
+
+    @resource(group="example.com", version="v1")
+    @dataclass
+    class Ship:
+        spec: Spec
+        warnings: str = ""
+
+        def default(self) -> None: ...
+
+    found = typed_resource(Ship)
+    assert (found.hooks("default"), found.hooks("warnings"), found.hooks("validate_create")) == ((Ship.default,), (), ())
+    monkeypatch.setattr("kcp_py.library.types.described.fields_of", None)
+    monkeypatch.setattr(Ship, "default", print)
+    assert (found.hooks("default"), found.hooks("warnings")) == ((print,), ())
+
+
 def test_columns() -> None:
     """Names and types follow from the fields."""
     name = Column(".metadata.name", "Called", format="date")

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kcp_py.authz import DENIED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
+from kcp_py.authz import ALLOWED, DENIED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
@@ -32,6 +32,27 @@ def chain(probe, tokens):
         return compose(filters, probe)
 
     return make
+
+
+class Reading:
+    """Allows all reads."""
+
+    async def authorize(self, user, cluster, info):
+        del user, cluster
+        return ALLOWED if info.verb == "get" else None
+
+
+async def test_who_may_read_opens_no_connection_to_a_pod(ask, probe, chain):
+    """A GET of `exec`, `attach` or `portforward` needs the verb create as well. That of a log, and one of another resource, do not."""
+    pods, creating = "/api/v1/namespaces/n/pods/x", ("attach", "exec", "portforward")
+    for subresource in creating:
+        answer = await ask(chain(Reading()), f"{pods}/{subresource}", headers=ALICE)
+        assert (answer.status, answer.json()["message"]) == (403, 'pods "x" is forbidden: ')
+        assert not probe.seen
+        assert (await ask(chain(PrivilegedGroups()), f"{pods}/{subresource}", headers=ADMIN)).status == 200
+        probe.seen.clear()
+    for path in (f"{pods}/log", "/apis/g.io/v1/namespaces/n/pods/x/exec", "/api/v1/namespaces/n/services/x/exec"):
+        assert (await ask(chain(Reading()), path, headers=ALICE)).status == 200
 
 
 @pytest.mark.parametrize(
