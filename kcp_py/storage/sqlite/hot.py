@@ -1,4 +1,4 @@
-"""`HotKeys`: a cache of recently read keys.
+"""`HotKeys`: a cache of recently read and written keys.
 
 A database read takes about 3 us in a loop, and 20 us and more in a server, where other work has replaced the processor's caches since the
 last read. Only one process writes the file, so a cached key is valid until this process writes it. The writer drops a key before it changes
@@ -19,6 +19,7 @@ class HotKeys:
         self._max_keys = max_keys
         self._max_bytes = max_bytes
         self._writing: set[str] = set()
+        self._written: dict[str, tuple[KeyValue, tuple[int, int]]] = {}
         self._states: dict[str, tuple[int, int]] = {}
         self.state = self._states.get
         """The state of a key from `remember_state`; None if it is not cached."""
@@ -48,18 +49,28 @@ class HotKeys:
     def writing(self, key: str) -> None:
         """Drop a key that is going to be changed in a transaction that is not committed yet."""
         self._writing.add(key)
+        self._written.pop(key, None)
         self._states.pop(key, None)
         self._forget(key)
 
+    def written(self, item: KeyValue, state: tuple[int, int]) -> None:
+        """Cache a key and its state, which were committed, once `committed` is called."""
+        self._written[item.key] = (item, state)
+
     def committed(self) -> None:
-        """Record that the transaction finished, successfully or not."""
+        """Record that the transactions finished, successfully or not."""
         self._writing.clear()
+        for item, state in self._written.values():
+            self.remember(item)
+            self.remember_state(item.key, state)
+        self._written.clear()
 
     def clear(self) -> None:
         """Drop everything: a commit with an unknown outcome may have changed keys that were read since."""
         self._items.clear()
         self._states.clear()
         self._writing.clear()
+        self._written.clear()
         self._bytes = 0
 
     def _forget(self, key: str) -> None:

@@ -1,54 +1,115 @@
-"""One caller's transaction, as statements inside of the writer's.
+"""The transactions of a group of callers, which become one commit.
 
-The transactions of several callers form one commit. Each has its own compares and its own revision, and sees the writes of earlier
-ones.
+Each transaction has its own compares and its own revision, and sees the writes of earlier ones. A group is carried out in three steps, so
+that each kind of statement runs in a loop of its own: between other work a statement takes 20 us, because that work has replaced the
+processor's caches, and in a loop 3 us.
+
+1. `prefetch` reads the keys of the group that no cache has.
+2. `carry_out` decides about each transaction and records its writes in memory.
+3. `flush` runs the statements of all writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 import apsw
 
-from kcp_py.storage.contract import Compare, ConflictError, Event, KeyValue, Operation, Put
+from kcp_py.storage.contract import Compare, ConflictError, DamagedError, Event, KeyValue, Operation, Put
 from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS
 
-_FIND: Final = "SELECT seq, create_revision FROM current WHERE key = ?"
+_FIND: Final = "SELECT key, seq, create_revision, NULL FROM current WHERE key = ?"
+_FIND_VALUE: Final = """
+    SELECT c.key, c.seq, c.create_revision, v.value FROM current c LEFT JOIN value v ON v.seq = c.seq WHERE c.key = ?
+"""
 _VALUE: Final = "SELECT value FROM value WHERE seq = ?"
 _INSERT_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?)"
-_CREATE_CURRENT: Final = "INSERT INTO current VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_UPDATE_CURRENT: Final = "UPDATE current SET seq = ? WHERE key = ?"
+_UPDATE_CURRENT: Final = "UPDATE current SET seq = ?, create_revision = ? WHERE key = ?"
 _DELETE_CURRENT: Final = "DELETE FROM current WHERE key = ?"
 _INSERT_VALUE: Final = "INSERT INTO value VALUES (?, ?)"
 _INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?)"
+_ROWS: Final = 64
+"""Rows that are written between two checks of the clock."""
+
+
+class _State(NamedTuple):
+    """An existing key, as the group has left it so far."""
+
+    seq: int
+    create_revision: int
+    value: bytes | None
+    """None: not read yet."""
 
 
 class Transactions:
-    """Runs transactions on one connection with an open SQLite transaction."""
+    """Runs groups of transactions on one connection with an open SQLite transaction."""
 
     def __init__(self, connection: apsw.Connection, hot: HotKeys, range_cache: RangeCache, recent: RecentWrites) -> None:
         """Prepare.
 
         Args:
             connection: the writing connection.
-            hot: drops the written keys.
+            hot: knows keys, and drops the written ones.
             range_cache: drops the spans of the written keys.
             recent: records the written keys.
         """
-        self._connection = connection
         self._cursor = connection.cursor()
         self._hot = hot
         self._range_cache = range_cache
         self._recent = recent
+        self._states: dict[str, _State | None] = {}
+        """What the group has read and written so far."""
+        self._stored: dict[str, bool] = {}
+        """Keys whose writes are not flushed -> whether the table has them."""
+        self._written: set[str] = set()
+        self._history: list[tuple[int, str, int, int, int]] = []
+        self._values: list[tuple[int, bytes]] = []
+
+    def begin(self) -> None:
+        """Begin a group, and forget the last one."""
+        self._states.clear()
+        self._written.clear()
+        self._forget_rows()
+
+    def prefetch(self, group: Iterable[tuple[Sequence[Compare], Sequence[Operation]]]) -> None:
+        """Read the keys that transactions compare or write."""
+        compared: set[str] = set()
+        written: set[str] = set()
+        states, hot = self._states, self._hot
+        for compares, operations in group:
+            for operation in operations:
+                key = operation.key
+                if key not in states and key not in written:
+                    item, state = hot.get(key), hot.state(key)
+                    if item is not None and state is not None:
+                        states[key] = _State(*state, item.value)
+                    else:
+                        written.add(key)
+            for compare in compares:
+                if compare.key not in states and hot.state(compare.key) is None:
+                    compared.add(compare.key)
+        compared -= written
+        for statement, keys in ((_FIND, compared), (_FIND_VALUE, written)):
+            if not keys:
+                continue
+            found: Iterable[Any] = self._cursor.executemany(statement, [(key,) for key in keys])
+            states.update(dict.fromkeys(keys))
+            for key, seq, created, value in found:
+                if value is None and keys is written:
+                    raise DamagedError([key])
+                states[key] = _State(seq, created, value)
+                if keys is compared:
+                    hot.remember_state(key, (seq, created))
 
     def carry_out(
         self, compares: Sequence[Compare], operations: Sequence[Operation], revision: int, *, events: list[Event]
     ) -> ConflictError | None:
-        """Run the transaction of one caller.
+        """Carry out the transaction of one caller, in memory.
 
         Args:
             compares: its conditions.
@@ -59,79 +120,97 @@ class Transactions:
         Returns:
             The first compare that failed, in which case nothing was written, or None if all hold.
         """
-        execute: Callable[..., Any] = self._cursor.execute  # the types of the columns are known
-        # A key that must not exist and is written first is not looked up: its insertion fails before any other change.
-        first = operations[0].key if operations and isinstance(operations[0], Put) else ""
-        created_key = ""
-        found: dict[str, tuple[int, int] | None] = {}
         for key, mod_revision, create_revision in compares:
-            state = self._hot.state(key)
-            if state is None:
-                if key == first and mod_revision == 0 and create_revision is None and not created_key:
-                    created_key = key
-                    continue
-                rows = execute(_FIND, (key,)).fetchall()
-                if rows:
-                    state = rows[0]
-                    self._hot.remember_state(key, rows[0])
-            found[key] = state
-            seq, created = state or (0, 0)
+            state = self._state(key)
+            seq, created = (0, 0) if state is None else state[:2]
             if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
                 create_revision is not None and create_revision != created
             ):
-                return self._existing(created_key) or ConflictError(key, self._key_value(key, seq, created) if seq else None)
+                return ConflictError(key, None if state is None else self._key_value(key, state))
         next_seq = revision << ORDINAL_BITS
         for operation in operations:
             key = operation.key
-            creates = key == created_key  # a Put, or it would not be one
-            if creates:
-                execute(_CREATE_CURRENT, (key, next_seq, revision))
-                if not self._connection.changes():
-                    return self._existing(key)
+            state = self._state(key)
+            puts = isinstance(operation, Put)
+            if state is None and not puts:
+                continue
+            previous = None if state is None else self._key_value(key, state)
+            created = revision if state is None else state.create_revision
+            self._stored.setdefault(key, state is not None)
             self._hot.writing(key)
             self._range_cache.writing(key, revision)
             self._recent.writing(key, revision)
-            if creates and isinstance(operation, Put):
-                execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
-                execute(_INSERT_VALUE, (next_seq, operation.value))
-                events.append(Event(key, operation.value, revision, revision, None))
-                next_seq += 1
-                continue
-            if key in found:
-                state = found[key]
-            else:
-                rows = execute(_FIND, (key,)).fetchall()
-                state = rows[0] if rows else None
+            self._history.append((next_seq, key, 0 if state is None else state.seq, created, 0 if puts else 1))
             if isinstance(operation, Put):
                 value = operation.value
-                if state is None:
-                    execute(_INSERT_CURRENT, (key, next_seq, revision))
-                    execute(_INSERT_HISTORY, (next_seq, key, 0, revision, 0))
-                    events.append(Event(key, value, revision, revision, None))
-                else:
-                    seq, created = state
-                    execute(_UPDATE_CURRENT, (next_seq, key))
-                    execute(_INSERT_HISTORY, (next_seq, key, seq, created, 0))
-                    events.append(Event(key, value, revision, created, self._key_value(key, seq, created)))
-                execute(_INSERT_VALUE, (next_seq, value))
-            elif state is not None:
-                seq, created = state
-                execute(_DELETE_CURRENT, (key,))
-                execute(_INSERT_HISTORY, (next_seq, key, seq, created, 1))
-                events.append(Event(key, None, revision, created, self._key_value(key, seq, created)))
+                self._values.append((next_seq, value))
+                self._states[key] = _State(next_seq, created, value)
+                events.append(Event(key, value, revision, created, previous))
             else:
-                continue
+                self._states[key] = None
+                events.append(Event(key, None, revision, created, previous))
             next_seq += 1
         return None
 
-    def _existing(self, key: str) -> ConflictError | None:
-        """The conflict of a key that must not exist, or None if it does not exist."""
-        rows: Any = self._cursor.execute(_FIND, (key,)).fetchall() if key else ()
-        for seq, created in rows:
-            return ConflictError(key, self._key_value(key, seq, created))
-        return None
+    def flush(self) -> Iterator[None]:
+        """Run the statements of the recorded writes. Each step takes a fraction of a millisecond."""
+        inserted: list[tuple[str, int, int]] = []
+        updated: list[tuple[int, int, str]] = []
+        deleted: list[tuple[str]] = []
+        for key, is_stored in self._stored.items():
+            state = self._states[key]
+            if state is None:
+                if is_stored:
+                    deleted.append((key,))
+            elif is_stored:
+                updated.append((state.seq, state.create_revision, key))
+            else:
+                inserted.append((key, state.seq, state.create_revision))
+        statements: tuple[tuple[str, Sequence[tuple[Any, ...]]], ...] = (
+            (_INSERT_CURRENT, inserted),
+            (_UPDATE_CURRENT, updated),
+            (_DELETE_CURRENT, deleted),
+            (_INSERT_HISTORY, self._history),
+            (_INSERT_VALUE, self._values),
+        )
+        for statement, rows in statements:
+            remaining = iter(rows)
+            while some := list(islice(remaining, _ROWS)):
+                self._cursor.executemany(statement, some)
+                yield
+        self._written.update(self._stored)
+        self._forget_rows()
 
-    def _key_value(self, key: str, seq: int, create_revision: int) -> KeyValue:
-        rows: Any = self._cursor.execute(_VALUE, (seq,)).fetchall()
-        ((value,),) = rows
-        return KeyValue(key, value, seq >> ORDINAL_BITS, create_revision)
+    def committed(self) -> None:
+        """Let the cache know what the group wrote, because written keys are likely to be read and written again soon."""
+        for key in self._written:
+            state = self._states[key]
+            if state is not None and state.value is not None:
+                item = KeyValue(key, state.value, state.seq >> ORDINAL_BITS, state.create_revision)
+                self._hot.written(item, (state.seq, state.create_revision))
+        self.begin()
+
+    def _forget_rows(self) -> None:
+        self._stored.clear()
+        self._history.clear()
+        self._values.clear()
+
+    def _state(self, key: str) -> _State | None:
+        try:
+            return self._states[key]
+        except KeyError:
+            pass
+        known = self._hot.state(key)
+        if known is not None:
+            return _State(*known, None)
+        self.prefetch([((), (Put(key, b""),))])
+        return self._states[key]
+
+    def _key_value(self, key: str, state: _State) -> KeyValue:
+        value = state.value
+        if value is None:
+            rows: Any = self._cursor.execute(_VALUE, (state.seq,)).fetchall()
+            if not rows:
+                raise DamagedError([key])
+            ((value,),) = rows
+        return KeyValue(key, value, state.seq >> ORDINAL_BITS, state.create_revision)

@@ -173,7 +173,10 @@ class Writer:
             elif self._queue:
                 await self._gather()
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
-                self._hot.committed()
+                if self.broken is None:
+                    self._hot.committed()
+                else:
+                    self._hot.clear()  # the last commit may be durable or not
                 self._range_cache.committed()
             elif self._closing:
                 return
@@ -250,7 +253,9 @@ class Writer:
         revision, compact_revision = self.revision, self.compact_revision
         answers: list[tuple[asyncio.Future[int], int | StorageError]] = []
         events: list[Event] = []
-        turn = perf_counter() + _LONGEST_TURN
+        transactions, turn = self._transactions, perf_counter() + _LONGEST_TURN
+        transactions.begin()
+        transactions.prefetch([(request.compares, request.operations) for request in group if not request.future.done()])
         for request in group:
             future = request.future
             if future.done():
@@ -261,10 +266,13 @@ class Writer:
                     compact_revision = request.compact
                 answers.append((future, answer or revision))
                 continue
+            if self.room.full:
+                for _ in transactions.flush():  # the free pages show the effect of earlier transactions
+                    pass
             if self.room.full and not self._shortage.takes(self._connection, request.compares, request.operations):
                 answers.append((future, NoSpaceError("the disk is full: nothing but deletions and small changes is taken")))
                 continue
-            conflict = self._transactions.carry_out(request.compares, request.operations, revision + 1, events=events)
+            conflict = transactions.carry_out(request.compares, request.operations, revision + 1, events=events)
             if conflict is None and events and events[-1].mod_revision > revision:
                 revision += 1
             answers.append((future, conflict or revision))
@@ -274,8 +282,13 @@ class Writer:
         if compact_revision != self.compact_revision:
             self._cursor.execute(_SET_COMPACTED, (compact_revision,))
             self._purging = True
+        for _ in transactions.flush():
+            if perf_counter() > turn:
+                await asyncio.sleep(0)
+                turn = perf_counter() + _LONGEST_TURN
         if events or self._purging or self._copy_rest:
             await self._finish(compact_revision)
+            transactions.committed()
             self._written(_COMMIT_OVERHEAD + sum(_WRITE_OVERHEAD + len(event.value or b"") for event in events))
         else:
             self._connection.execute("ROLLBACK")

@@ -43,6 +43,19 @@ async def test_a_key_that_is_being_written_is_not_remembered() -> None:
     assert hot.get("a") == item("a")
 
 
+async def test_a_written_key_is_remembered_once_it_is_committed() -> None:
+    """With its state; not if it is written again before."""
+    hot = HotKeys(max_keys=3, max_bytes=1600)
+    for key in "ab":
+        hot.writing(key)
+        hot.written(item(key), (1024, 1))
+        assert hot.get(key) is None
+    hot.writing("b")
+    hot.committed()
+    assert (hot.get("a"), hot.state("a")) == (item("a"), (1024, 1))
+    assert (hot.get("b"), hot.state("b")) == (None, None)
+
+
 async def test_reads_between_writes_are_never_stale(tmp_path: Path) -> None:
     """Readers that hammer a key while it is written see every acknowledged state at once, deletes and refused writes included."""
     async with SQLiteStorage(tmp_path / "kcp.db") as storage:

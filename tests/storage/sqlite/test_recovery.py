@@ -242,6 +242,7 @@ async def test_a_failed_commit_that_is_complete_is_what_reads_find(tmp_path: Pat
         connection.execute("BEGIN IMMEDIATE")
         transactions = Transactions(connection, HotKeys(max_keys=1, max_bytes=1), RangeCache(max_bytes=1), RecentWrites(0))
         assert transactions.carry_out([], [Put("/a", b"new")], found.mod_revision + 1, events=[]) is None
+        assert list(transactions.flush())
         connection.execute("COMMIT")
         connection.close()
         parts.writer.pause(UnavailableError("the outcome of a commit is unknown"))
