@@ -180,7 +180,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("start", "cli/test_process", "the command of a process"),
         Row("tuning", "cli/test_process", "a step of the process"),
     ],
-    "cli/envtest": [Row("apiserver warm warmclient", "cli/envtest/test_assets", "the processes are run by the program that starts them")],
+    "cli/envtest": [Row("apiserver warm", "cli/envtest/test_assets", "the processes are run by the program that starts them")],
     "cli/envtest/programs": [Row("etcd kube_apiserver kubectl", "cli/envtest/test_assets", "programs are written and then run")],
     "client": [
         Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import CRDS, GroupResource
@@ -23,6 +24,7 @@ from kcp_py.apis.upstream.flowcontrol import FLOW_CONTROL
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+from kcp_py.bootstrap.kinds import builtin_kinds
 from kcp_py.controlplane.apiversions import ServedVersions
 from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.serviceranges import kubernetes_ip
@@ -118,26 +120,27 @@ def build_catalog(
     usages = ClusterUsages()
     apis = [_described(one) if isinstance(one, type) else one for one in apis]
     described = [one for one in apis if not isinstance(one, ResourceSource)]
-    own = (cluster_usages(usages).served(root), cluster_authentication().served(root), component_statuses(access.storage, root))
+    own = (cluster_usages(usages).served(root), _cluster_authentication(root), component_statuses(access.storage, root))
     declared: list[Sequence[ServedResource]] = [[one] for one in own if batteries.serves(one)]
     declared.extend(one.served_versions(root) if isinstance(one, StoredResource) else [one.served(root)] for one in described)
     added = [resource for versions in declared for resource in versions]
     batteries.check_scopes((*upstream, *added))
-    _check_distinct((*filter(batteries.serves, builtin_resources(root)), *upstream), declared)
     # Of the resources that are not served, too: what they are must not depend on who defines them.
-    names = {(resource.group, resource.resource) for resource in (*builtin_resources(root), *own, *upstream, *added)}
+    names = {(kind.group, kind.plural) for kind in builtin_kinds()}
+    names |= {(resource.group, resource.resource) for resource in (*own, *upstream, *added)}
     strategies: dict[GroupResource, Strategy] = {
         CRDS.group_resource: CRDStrategy(builtin=frozenset(names), namespaces="namespaces" in batteries, clock=access.clock),
         LOGICAL_CLUSTER.group_resource: LogicalClusterStrategy(deletion_grace=options.logical_cluster_deletion_grace, clock=access.clock),
         _CONFIG_MAPS: ConfigMapStrategy(root_ca),
         SIGNING_REQUESTS.group_resource: SigningRequestStrategy(access.clock),
     }
-    everywhere = (*filter(batteries.serves, builtin_resources(root, strategies=strategies, rests=rests)), *upstream, *added)
+    provided = (*filter(batteries.serves, builtin_resources(root, strategies=strategies, rests=rests)), *upstream)
+    _check_distinct(provided, declared)
     versions = ServedVersions(options.runtime_config, single_cluster=options.single_cluster)
-    shown = (one if options.namespace_objects else replace(one, namespace_object=None) for one in everywhere if versions.serves(one))
+    shown = (one if options.namespace_objects else _without_object(one) for one in (*provided, *added) if versions.serves(one))
     root_ca = root_ca if options.namespace_objects else ""
     builtins = tuple(
-        attachments.everywhere(_with_root_ca(replace(one, annotated=context.annotated and one.annotated), root_ca)) for one in shown
+        attachments.everywhere(_with_root_ca(one if context.annotated else _without_annotation(one), root_ca)) for one in shown
     )
     compiled = CompiledCRDs(root, webhooks, defaults, upstream=kinds, annotated=context.annotated)
     crds = CRDSource(access, fanout, compiled, crd_keys)
@@ -185,6 +188,20 @@ def _described(cls: type[Any]) -> StoredResource:
     from kcp_py.library.types.resource import stored_resource  # noqa: PLC0415 - few programs have types
 
     return stored_resource(cls)
+
+
+@lru_cache(maxsize=1)
+def _cluster_authentication(root: str) -> ServedResource:
+    # A process may have many control planes, one after the other or forked: its definition is checked once.
+    return cluster_authentication().served(root)
+
+
+def _without_object(resource: ServedResource) -> ServedResource:
+    return resource if resource.namespace_object is None else replace(resource, namespace_object=None)
+
+
+def _without_annotation(resource: ServedResource) -> ServedResource:
+    return replace(resource, annotated=False) if resource.annotated else resource
 
 
 def _with_root_ca(resource: ServedResource, root_ca: str) -> ServedResource:

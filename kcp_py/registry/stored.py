@@ -12,7 +12,6 @@ from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import Converter, ServedResource
 from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.crd.validation import default_crd, validate_crd
-from kcp_py.storage.keys import resource_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +101,10 @@ class StoredResource:
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": accepted, "storedVersions": stored}
         if problems := validate_crd(crd):
             raise ValueError(f"{crd['metadata']['name']}: {aggregate(problems)}")
-        keys = resource_keys(root, self.group, self.resource, namespaced=self.namespaced)
         strategies = {one.version: one.strategy for one in self._versions}
         return [
-            replace(one, keys=keys, strategy=strategies[one.version] or one.strategy, converter=self.converter)
-            for one in compile_crd(crd, Settings(root, NoWebhooks())).resources
+            replace(one, strategy=strategies[one.version] or one.strategy, converter=self.converter)
+            for one in compile_crd(crd, Settings(root, NoWebhooks(), identity="")).resources
         ]
 
     def definition(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Running an ASGI application on a listening socket until the process is told to stop.
 
 The only module that imports uvicorn. The names that are used are listed in docs/adr/0019-http-without-inheritance.md:
-`Config`, `Server.serve`, three methods that are replaced (`startup`, `shutdown`, `capture_signals`), and the attributes `lifespan`,
-`servers`, `started`, `should_exit` and `server_state`.
+`Config`, `Server.serve` and `on_tick`, four methods that are replaced (`startup`, `main_loop`, `shutdown`, `capture_signals`), and the
+attributes `lifespan`, `servers`, `started`, `should_exit` and `server_state`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ from kcp_py.serving.http1.limits import ReadLimits
 STARTUP_FAILED: Final = 3
 """The exit code where the application's lifespan fails, as uvicorn's."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_TICK_SECONDS: Final = 1.0
+"""How often the Date header is made."""
+_LOOK_SECONDS: Final = 0.005
+"""How often the end looks whether everything has ended."""
 _CONNECTIONS_PER_TURN: Final = 50
 """Client certificates are looked at again for so many connections before others have their turn."""
 
@@ -154,6 +158,7 @@ class _Server(uvicorn.Server):
         self._on_shutdown = on_shutdown
         self._on_ready = on_ready
         self._stop = stop
+        self._ending = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
         self._revoking: asyncio.Task[None] | None = None
 
@@ -187,8 +192,32 @@ class _Server(uvicorn.Server):
         if not self.should_exit:
             self._on_ready()
 
+    async def main_loop(self) -> None:
+        # uvicorn's looks ten times a second whether to end.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), _TICK_SECONDS)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().shutdown(sockets)
+        # As uvicorn's, which looks ten times a second whether everything has ended.
+        state: Any = self.server_state
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while state.connections or state.tasks:  # noqa: ASYNC110 - they are sets of uvicorn's
+                    await asyncio.sleep(_LOOK_SECONDS)
+                for server in self.servers:
+                    await server.wait_closed()
+        except TimeoutError:
+            _log.warning("requests_cancelled", requests=len(state.tasks))
+            for task in state.tasks:
+                task.cancel()
+        await self.lifespan.shutdown()
         # Requests that the grace period ran out for were cancelled without being waited for; the store must outlive their last steps.
         if self.server_state.tasks:
             await asyncio.wait(list(self.server_state.tasks), timeout=1)
@@ -232,6 +261,7 @@ class _Server(uvicorn.Server):
             _log.exception("shutdown_hook_failed")
         finally:
             self.should_exit = True
+            self._ending.set()
 
 
 def _reason(error: OSError) -> str:

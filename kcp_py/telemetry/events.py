@@ -257,6 +257,7 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "An unexpected error, with the function of the program where it comes from one. The client received status 500 and the same "
             "audit id.",
         ),
+        "requests_cancelled": _event("warning", "requests", "The grace period of a stop ended before these requests did."),
         "server_killed": _event("warning", "signal", "A second signal ended the process at once."),
         "server_started": _event(
             "info",

@@ -225,6 +225,8 @@ def test_uvicorn_has_what_is_used_of_it():
         "startup": ["self", "sockets"],
         "shutdown": ["self", "sockets"],
         "capture_signals": ["self"],
+        "main_loop": ["self"],
+        "on_tick": ["self", "counter"],
     }
     assert {name: [*inspect.signature(getattr(uvicorn.Server, name)).parameters] for name in methods} == methods
     assert {name for name, value in vars(uvicorn.Server).items() if callable(value)} == {

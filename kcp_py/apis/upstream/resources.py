@@ -6,7 +6,6 @@ They are made of the same CRDs that can be installed in a single cluster, and ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from kcp_py.apimachinery.kinds import GroupResource
@@ -16,7 +15,6 @@ from kcp_py.registry.catalog.compilation import NONE, Settings, compile_crd
 from kcp_py.registry.conversion import NoWebhooks
 from kcp_py.registry.resource import DefaultObjects, ServedResource
 from kcp_py.schema.crd.validation import default_crd
-from kcp_py.storage.keys import resource_keys
 
 _ESTABLISHED: Final = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
 
@@ -38,12 +36,10 @@ def upstream_resources(
     Raises:
         UnknownKindError: a name stands for nothing that is known.
     """
-    settings = Settings(root, NoWebhooks(), defaults, kinds or UpstreamKinds())
+    settings = Settings(root, NoWebhooks(), defaults, kinds or UpstreamKinds(), identity="")
     found: list[ServedResource] = []
     for crd in crds_named(names):
         default_crd(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "conditions": _ESTABLISHED}
-        for resource in compile_crd(crd, settings).resources:
-            keys = resource_keys(root, resource.group, resource.resource, namespaced=resource.namespaced)
-            found.append(replace(resource, keys=keys))
+        found += compile_crd(crd, settings).resources
     return tuple(found)

@@ -15,6 +15,7 @@ from typing import Final
 
 import click
 
+from kcp_py.cli.envtest import flags
 from kcp_py.cli.exits import CommandError
 from kcp_py.cli.manual import Documented, Manual
 
@@ -102,8 +103,10 @@ def write_programs(directory: Path, *, controllers: str = "", shared: bool = Fal
     values = {
         "IMPORT_PATHS: list[str] = []": f"IMPORT_PATHS: list[str] = {_import_paths()!r}",
         'CONTROLLERS = ""': f"CONTROLLERS = {controllers!r}",
+        'SHARED = ""': f"SHARED = {_socket_of(directory) if shared else ''!r}",
+        'HELP = ""': f"HELP = {flags.help_text()!r}",
+        'VERSION = ""': f"VERSION = {flags.version_text()!r}",
     }
-    values['SHARED = ""'] = f"SHARED = {_socket_of(directory) if shared else ''!r}"
     server = (_PROGRAMS / "kube_apiserver.py").read_text()
     for name, value in values.items():
         server = server.replace(name, value, 1)

@@ -1,15 +1,17 @@
-"""The warm process of `kcp-py envtest-assets --shared`: it has imported the server once, and forks for each test environment.
+"""`main`: the warm process of `envtest-assets --shared`: it has imported and used the server once, and forks for each test environment.
 
 Each environment is a process of its own: it has its own flags, authorities, keys and processor, and nothing of another one. The program
 that envtest has started stays, as envtest's child: over its connection it hands over its command line, its streams and its listening
 socket, passes SIGTERM on, and gets the exit code. A client of the socket starts programs as this user, so the socket is in a directory of
 this user alone.
+
+A fork shares memory until it writes to it, and each page costs a copy then. So one process, the spare, is forked ahead of the next
+environment and has done what environments do; where there is none, as when several start at once, the environment is forked itself.
 """
 
 from __future__ import annotations
 
 import array
-import asyncio
 import contextlib
 import fcntl
 import gc
@@ -18,7 +20,6 @@ import os
 import select
 import signal
 import socket
-import ssl
 import struct
 import sys
 import time
@@ -28,6 +29,8 @@ from typing import Final
 
 IDLE_SECONDS: Final = 300.0
 """The process ends so long after the last environment has asked for a start."""
+PAUSE_SECONDS: Final = 0.25
+"""How long nothing has asked for a start before a spare is made: an environment that starts needs the processor more."""
 STOP: Final = b"T"
 """What the program sends to stop its server."""
 LENGTH: Final = struct.Struct("!I")
@@ -35,6 +38,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 """Of a command line with its environment."""
 _DESCRIPTORS: Final = 4
 _BACKLOG: Final = 512
+_READY: Final = b"R"
 
 
 def main(path: str) -> int:
@@ -58,51 +62,110 @@ def main(path: str) -> int:
         listener.listen(_BACKLOG)
         # No child is waited for: programs get the exit codes over their connections.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        used_at = time.monotonic()
-        while (remaining := IDLE_SECONDS - (time.monotonic() - used_at)) > 0:
-            if not select.select([listener], [], [], remaining)[0]:
-                continue
-            used_at = time.monotonic()
-            connection, _ = listener.accept()
-            if os.fork() == 0:
-                lock.close()
-                listener.close()
-                _be_server(connection)
-            connection.close()
+        _Forks(listener, lock.fileno()).run()
         with contextlib.suppress(FileNotFoundError):
             Path(path).unlink()
     return 0
 
 
 def prepare() -> None:
-    """Import the server and open a control plane once, so that what all have in common is made before the first fork."""
+    """Import the server and use a control plane once, so that what all have in common is made before the first fork."""
     import kcp_py.authn.serviceaccount.keys  # each server reads a key of its test
     import kcp_py.cli.envtest.apiserver  # noqa: F401 - for the processes that follow
-    from kcp_py.cli.envtest.flags import CommandLine
-    from kcp_py.cli.envtest.translation import options_of
-    from kcp_py.controlplane import ControlPlane
-    from kcp_py.serving.server import event_loop_factory, serve
+    from kcp_py.cli.envtest.rehearsal import CALLS, rehearse
     from kcp_py.telemetry.logs import configure_logging
 
-    async def serve_once() -> None:
-        options = options_of(CommandLine(), {}, certificate=(Path("none"), Path("none")))
-        stop = asyncio.Event()
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.setblocking(False)
-            async with ControlPlane(options) as control_plane:
-                await serve(control_plane.app, listener, options, tls=None, on_shutdown=_nothing, on_ready=stop.set, stop=stop)
-
     configure_logging("error", "json")
-    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-        runner.run(serve_once())
-    # The first context of TLS is slow: OpenSSL reads its configuration.
-    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_alpn_protocols(["http/1.1"])
+    # Without it environments start more slowly, and their own start says why.
+    with contextlib.suppress(Exception):
+        rehearse(CALLS)
     gc.collect()
     gc.freeze()
 
 
-def _nothing() -> None:
-    """Nothing depends on this server."""
+class _Forks:
+    """The environments of one listening socket, and the spare."""
+
+    def __init__(self, listener: socket.socket, lock: int) -> None:
+        self._listener = listener
+        self._lock = lock
+        self._spare: socket.socket | None = None
+        self._is_ready = False
+
+    def run(self) -> None:
+        """Return when nothing has asked for a start for a time."""
+        used_at = time.monotonic()
+        self._make_spare()
+        while (unused := time.monotonic() - used_at) < IDLE_SECONDS:
+            waiting = [self._listener, *([self._spare] if self._spare is not None and not self._is_ready else [])]
+            readable = select.select(waiting, [], [], (PAUSE_SECONDS if self._spare is None else IDLE_SECONDS) - unused)[0]
+            if self._spare in readable:
+                self._read_spare()
+            if self._listener in readable:
+                used_at = time.monotonic()
+                self._start(self._listener.accept()[0])
+            elif not readable and self._spare is None:
+                self._make_spare()
+        self._drop_spare()
+
+    def _start(self, connection: socket.socket) -> None:
+        """Let the spare or a new process be the server of the program at the other end."""
+        with connection:
+            if self._spare is not None and self._is_ready:
+                try:
+                    socket.send_fds(self._spare, [_READY], [connection.fileno()])
+                except OSError:
+                    # It has been killed.
+                    self._drop_spare()
+                else:
+                    self._drop_spare()
+                    return
+            if os.fork() == 0:
+                self._leave()
+                _be_server(connection)
+
+    def _make_spare(self) -> None:
+        self._spare, other = socket.socketpair()
+        self._is_ready = False
+        if os.fork() == 0:
+            self._leave()
+            _be_spare(other)
+        other.close()
+
+    def _read_spare(self) -> None:
+        assert self._spare is not None
+        self._is_ready = self._spare.recv(1) == _READY
+        if not self._is_ready:
+            self._drop_spare()
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+    def _leave(self) -> None:
+        """Close what belongs to the warm process, in a new one."""
+        self._listener.close()
+        os.close(self._lock)
+        self._drop_spare()
+
+
+def _be_spare(channel: socket.socket) -> None:
+    """Do what environments do, then be the next one. Does not return; ends with the warm process."""
+    try:
+        from kcp_py.cli.envtest.rehearsal import HEALTH, rehearse
+
+        with contextlib.suppress(Exception):
+            rehearse(HEALTH)
+        # The start makes many objects that live as long as the process: the collector would only look at them.
+        gc.disable()
+        channel.sendall(_READY)
+        received, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        channel.close()
+        if received and descriptors:
+            _be_server(socket.socket(fileno=descriptors[0]))
+    finally:
+        os._exit(0)
 
 
 def _be_server(connection: socket.socket) -> None:

@@ -53,6 +53,8 @@ class Settings(NamedTuple):
     upstream: UpstreamKinds = NoUpstreamKinds()
     annotated: bool = True
     """See `ServedResource.annotated`."""
+    identity: str = CUSTOM_RESOURCES
+    """Of the keys; empty where built-in kinds are stored."""
 
 
 class CompiledCRD:
@@ -97,7 +99,8 @@ class LoadedCRD(NamedTuple):
 
 def compile_crd(crd: Mapping[str, Any], settings: Settings) -> CompiledCRD:
     """A CRD compiled for one caller, with its defaults filled in and its names accepted in its status."""
-    return CompiledCRD(_digest(crd), crd, settings)
+    # Nothing else has its content: the digests of its resources are made when something asks for them.
+    return CompiledCRD(b"", crd, settings)
 
 
 class CompiledCRDs:
@@ -240,7 +243,7 @@ def _resources(
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
     namespaced = spec["scope"] == "Namespaced"
-    keys = resource_keys(settings.root, spec["group"], spec["names"]["plural"], namespaced=namespaced, identity=CUSTOM_RESOURCES)
+    keys = resource_keys(settings.root, spec["group"], spec["names"]["plural"], namespaced=namespaced, identity=settings.identity)
     versions = spec["versions"]
     storage = next(version for version in versions if version["storage"])
     schemas: dict[bytes, CompiledSchema] = {}
@@ -284,7 +287,7 @@ def _resources(
             merge_types=merge_types,
             annotated=settings.annotated,
             discoverable=established,
-            digest=hashlib.sha256(digest + version["name"].encode()).digest(),
+            digest=hashlib.sha256(digest + version["name"].encode()).digest() if digest else b"",
             **_rules(spec, version, forms.get(version["name"]), defaults=settings.defaults),
         )
         for version in versions

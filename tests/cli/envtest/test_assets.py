@@ -285,10 +285,9 @@ def shared(tmp_path: Path) -> Iterator[Path]:
     directory.mkdir()
     write_programs(directory, shared=True)
     yield directory
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if f"{directory}/.warm".encode() in (process / "cmdline").read_bytes():
-                os.kill(int(process.name), signal.SIGKILL)
+    for number in warm_processes(directory):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 def test_environments_of_a_warm_process_share_nothing(shared: Path, tmp_path: Path) -> None:
@@ -314,6 +313,48 @@ def test_environments_of_a_warm_process_share_nothing(shared: Path, tmp_path: Pa
             while is_listening(server.port):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
+
+
+def test_environments_start_whatever_has_become_of_the_spare(shared: Path, tmp_path: Path) -> None:
+    """With one that is killed, with more environments at once than are ready, and after the warm process itself was killed."""
+    for attempt in range(3):
+        with contextlib.ExitStack() as stack:
+            servers = []
+            for number in range(3):
+                directory = tmp_path / f"{attempt}-{number}"
+                directory.mkdir()
+                servers.append(Server(shared / "kube-apiserver", directory))
+                stack.callback(servers[-1].process.communicate)
+                stack.callback(servers[-1].process.kill)
+            for server in servers:
+                server.wait()
+            names = [f"of-{server.port}" for server in servers]
+            for server, name in zip(servers, names, strict=True):
+                assert server.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
+            for server, name in zip(servers, names, strict=True):
+                assert [server.call("GET", f"/api/v1/namespaces/{other}")[0] for other in names] == [
+                    200 if other == name else 404 for other in names
+                ]
+            if attempt < 2:
+                kill_warm(shared, oldest=bool(attempt))
+
+
+def warm_processes(directory: Path) -> list[int]:
+    """The ids of the warm process and of its forks, oldest first."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{directory}/.warm".encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return sorted(found, key=lambda number: int((Path("/proc") / str(number) / "stat").read_text().rpartition(")")[2].split()[19]))
+
+
+def kill_warm(directory: Path, *, oldest: bool) -> None:
+    """Kill the warm process, or its forks: the servers and the spare."""
+    first, *forks = warm_processes(directory)
+    for number in [first] if oldest else forks:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 def test_flags_are_refused_through_a_warm_process(shared: Path, tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""The program in the place of kube-apiserver. `kcp-py envtest-assets` writes it with the values of the names below."""
+"""The program in the place of kube-apiserver. `kcp-py envtest-assets` writes it with the values of the names below.
+
+With `SHARED` a warm process serves in its place, see `kcp_py.cli.envtest.warm`: this one hands over what it was started with, and waits. It
+is all that is between a test and the warm process, so until then it imports modules of C alone.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,13 @@ if TYPE_CHECKING:
 IMPORT_PATHS: list[str] = []
 CONTROLLERS = ""
 SHARED = ""
+HELP = ""
+VERSION = ""
+
+START_SECONDS = 30.0
+"""How long the warm process may take to start; after it the program serves by itself."""
+RETRY_SECONDS = 0.01
+WARM = "import sys; sys.path += {paths!r}; from kcp_py.cli.envtest.warm import main; sys.exit(main({path!r}))"
 
 
 def bound(arguments: list[str]) -> Any:
@@ -37,27 +48,113 @@ def bound(arguments: list[str]) -> Any:
     return listener
 
 
+def run_shared(path: str, arguments: list[str], environment: dict[str, str], listener: Any) -> int | None:
+    """Have a server started by the warm process and wait for its end.
+
+    Args:
+        path: of the socket of the warm process, which is started where there is none.
+        arguments: the command line, without the name of the program.
+        environment: of the program.
+        listener: listens on the address of the command line already; None where the server has to bind it.
+
+    Returns:
+        The exit code of the server; None if the warm process cannot be had.
+    """
+    import _signal  # type: ignore[import-not-found] # of `signal`, which takes milliseconds more
+    import _socket
+    import marshal
+    import posix
+
+    connection = connected(path)
+    if connection is None:
+        return None
+    body = marshal.dumps((arguments, environment, posix.getcwd()))
+    numbers = [0, 1, 2] if listener is None else [0, 1, 2, listener.fileno()]
+    rights = b"".join(number.to_bytes(4, sys.byteorder) for number in numbers)
+    for number in (_signal.SIGTERM, _signal.SIGINT):
+        _signal.signal(number, lambda *_: connection.sendall(b"T"))
+    try:
+        connection.sendmsg([len(body).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        connection.sendall(body)
+        if listener is not None:
+            # The server alone may accept: when it ends, the port is free.
+            listener.close()
+        code = connection.recv(1)
+    except OSError:
+        code = b""
+    return code[0] if code else 1
+
+
+def connected(path: str) -> Any:
+    """A connection to the warm process; None if it cannot be started."""
+    import _socket
+    import time
+
+    deadline, started = time.monotonic() + START_SECONDS, 0
+    while time.monotonic() < deadline:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+        else:
+            return connection
+        if not started:
+            started = start_warm(path)
+        elif has_failed(started):
+            break
+        time.sleep(RETRY_SECONDS)
+    sys.stderr.write("Warning: the warm process did not start; this environment starts by itself\n")
+    return None
+
+
+def has_failed(process: int) -> bool:
+    """Whether the warm process has ended, other than for another one."""
+    import os
+
+    try:
+        return os.waitpid(process, os.WNOHANG)[1] != 0
+    except ChildProcessError:
+        return False
+
+
+def start_warm(path: str) -> int:
+    """Start the warm process, which outlives this one, and return its id. Of several that are started at once, one stays."""
+    import os
+
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - importing pathlib takes milliseconds
+    process = os.fork()
+    if process:
+        return process
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        os.closerange(3, 256)
+        command = [sys.executable, "-IS", "-c", WARM.format(paths=IMPORT_PATHS, path=path)]
+        os.execv(sys.executable, command)  # noqa: S606 - no shell is needed
+    finally:
+        os._exit(1)
+
+
 def main(arguments: list[str]) -> int:
     asks = [word for word in arguments if word in ("--help", "-h", "--version", "--version=true")]
     if asks:
-        sys.path += IMPORT_PATHS
-        from kcp_py.cli.envtest import flags
-
-        sys.stdout.write(flags.version_text() if "version" in asks[0] else flags.help_text())
+        sys.stdout.write(VERSION if "version" in asks[0] else HELP)
         return 0
-    import os
+    import posix
 
-    environment = dict(os.environ)
+    def text(value: bytes) -> str:
+        return value.decode(sys.getfilesystemencoding(), "surrogateescape")
+
+    environment = {text(name): text(value) for name, value in posix.environ.items()}
     environment.setdefault("KCP_PY_ENVTEST_CONTROLLERS", CONTROLLERS)
     listener = bound(arguments)
     if SHARED and environment.get("KCP_PY_ENVTEST_SHARED", "") != "0":
-        sys.path += IMPORT_PATHS
-        from kcp_py.cli.envtest import warmclient
-
-        code = warmclient.run(SHARED, arguments, environment, listener, IMPORT_PATHS)
+        code = run_shared(SHARED, arguments, environment, listener)
         if code is not None:
             return code
-        del sys.path[-len(IMPORT_PATHS) :]
     # The start makes many objects that live as long as the process: the collector would only look at them.
     import gc
 
