@@ -102,8 +102,9 @@ e2e-go: $(VENV)/.installed-for-tests ## Run the Go clients of e2e/go against a s
 e2e-clients: $(VENV)/.installed-for-tests ## Run every version of every client (kubectl, helm, Python, Go) and write docs/compatibility.md
 	@$(BIN)/python hack/update_compatibility_table.py
 
-docs: $(VENV)/.installed-for-tests ## Build the documentation site in build/docs; a warning is an error
+docs: $(VENV)/.installed-for-tests ## Build the documentation site in build/docs; a warning or a dead link is an error
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --jobs auto --conf-dir docs/site . build/docs
+	@$(BIN)/python hack/check_site.py build/docs
 	@echo 'Open build/docs/index.html'
 
 package: $(VENV)/.installed-for-tests ## Build the source distribution and the wheel, and run a server from the wheel (PACKAGE_ARGS="--keep dist")

@@ -38,6 +38,7 @@ suppress_warnings = ["myst.header", "ref.python"]
 default_role = "code"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True}
 autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
@@ -50,6 +51,8 @@ nitpicky = False
 html_theme = "furo"
 html_title = f"kcp-py {__version__}"
 html_static_path: list[str] = []
+# The page of the root directory of the site leads to the first page.
+html_extra_path = ["root"]
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False

@@ -35,7 +35,7 @@ def _entry(module: str, name: str, value: Any) -> list[str]:
     if isinstance(value, ModuleType):
         return [f".. automodule:: {value.__name__}"]
     if inspect.isclass(value):
-        return [f".. autoclass:: {module}.{name}"]
+        return [f".. autoclass:: {module}.{name}", *(["   :no-show-inheritance:"] if value.__bases__ == (object,) else [])]
     if callable(value) and hasattr(value, "__code__"):
         return [f".. autofunction:: {module}.{name}"]
     return [f".. autodata:: {module}.{name}", "   :no-value:"]

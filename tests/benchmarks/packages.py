@@ -28,7 +28,8 @@ IMPORTS: Final = {
     "import of ControlPlane": "from kcp_py import ControlPlane",
     "import of kcp_py.testing": "import kcp_py.testing.local",
     "imports of kcp-py start": (
-        "import kcp_py.cli.start, kcp_py.cli.structlogimport as first; first.import_structlog(); import kcp_py.cli.process"
+        "import kcp_py.cli.start, kcp_py.cli.structlogimport as first; first.import_structlog(); "
+        "import kcp_py.cli.process, kcp_py.controlplane"
     ),
 }
 _MEMORY: Final = """
