@@ -31,7 +31,8 @@ class Row(NamedTuple):
 
 ELSEWHERE: Final[dict[str, list[Row]]] = {
     "proxy": [
-        Row("cache upstream", "proxy/test_application", "permissions, versions and losses are seen in answers"),
+        Row("answers", "proxy/test_application", "lists and events are seen by clients"),
+        Row("items", "proxy/test_eventlog", "differences are the events of a log"),
         Row("serving", "proxy/test_application", "each test serves a proxy"),
     ],
     "aggregated": [Row("authorization namespaces", "aggregated/test_server", "decisions of the delegate are seen in answers")],

@@ -5,19 +5,33 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import orjson
 
-from kcp_py.apimachinery.errors import StatusError, not_found, service_unavailable
+from kcp_py.apimachinery.errors import StatusError, expired, not_found, service_unavailable
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.proxy.access import Access, Caller, Callers
-from kcp_py.proxy.cache import Event, Item, ResourceCache
+from kcp_py.proxy.answers import (
+    INITIAL_END,
+    bookmark,
+    document,
+    event_lines,
+    line,
+    selected,
+    send_head,
+    send_json,
+    send_list,
+    send_parts,
+    send_status,
+)
+from kcp_py.proxy.cache import ResourceCache
 from kcp_py.proxy.caches import Caches
+from kcp_py.proxy.eventlog import Watcher
 from kcp_py.proxy.passing import Receive, Send, on_disconnect, pass_on, pass_tunnel
 from kcp_py.proxy.reads import Place, Read, form_of, parse_place, parse_read
 from kcp_py.proxy.upstream import UnreachableError, Upstream
@@ -28,12 +42,13 @@ _LOAD_SECONDS: Final = 5.0
 """How long a read waits for a new cache. Then it is passed on."""
 _REACH_SECONDS: Final = 3.0
 """As kube-apiserver waits for a resource version."""
-_UNKNOWN_SECONDS: Final = 3.0
-"""After a write whose resource version is not known, reads of the newest state are passed on for so long."""
 _CHECK_SECONDS: Final = 45.0
 """Running watches are authorized again after so long."""
-_PIECE_ITEMS: Final = 500
-_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+_LONGEST_SECONDS: Final = 7 * 86_400
+"""No watch lasts longer, whatever its client asks for."""
+_CONNECTS: Final = frozenset(("attach", "exec", "log", "portforward", "proxy"))
+"""Subresources that change nothing, and whose answers may have no end."""
+_WRITES: Final = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +109,6 @@ class CachingProxy:
         self._access = Access(self._upstream, kept_seconds=given.decision_seconds, offline_seconds=given.offline_seconds)
         self.caches = Caches(self._upstream, resources=given.resources, most_bytes=given.cache_bytes, idle_seconds=given.idle_seconds)
         self.counts: Counter[str] = Counter()
-        self._written: dict[Place, int] = {}
-        self._unknown: dict[Place, float] = {}
         self._stack = AsyncExitStack()
 
     @classmethod
@@ -128,9 +141,9 @@ class CachingProxy:
         try:
             await self._answer(scope, receive, send)
         except UnreachableError as error:
-            await _send_status(send, service_unavailable(f"the API server cannot be reached: {error}"))
+            await send_status(send, service_unavailable(f"the API server cannot be reached: {error}"))
         except StatusError as error:
-            await _send_status(send, error)
+            await send_status(send, error)
 
     def end_watches(self) -> None:
         """End the watches that the cache serves, before a stop. Their clients watch again, elsewhere."""
@@ -168,78 +181,75 @@ class CachingProxy:
                     raise
             return
         self.counts["passed"] += 1
-        written = parse_place(_without_subresource(path))
-        try:
-            status, body = await pass_on(self._upstream, scope, receive, send, caller=caller, target=_target(scope))
-        finally:
-            if written is not None:
-                self._unknown[written[0]] = asyncio.get_running_loop().time() + _UNKNOWN_SECONDS
-        if written is not None and status < 300 and scope["method"] != "DELETE":
-            self._note(written[0], body)
+        place = _written_place(path) if scope["method"] in _WRITES else None
+        if place is None:
+            await pass_on(self._upstream, scope, receive, send, caller=caller, target=_target(scope))
+            return
 
-    def _note(self, place: Place, body: bytes) -> None:
-        """Remember what a write has made, so that no read of the newest state is older."""
+        def note(status: int, body: bytes) -> None:
+            if status < 300 or status >= 500:
+                self.caches.note_write(place, _version_of(body) if status < 300 and scope["method"] != "DELETE" else None)
+
         try:
-            obj = orjson.loads(body)
-            version, is_stored = int(obj["metadata"]["resourceVersion"]), True
-        except (ValueError, KeyError, TypeError):
-            version, is_stored = 0, False
-        if is_stored:
-            self._written[place] = max(version, self._written.get(place, 0))
-            self._unknown.pop(place, None)
+            await pass_on(self._upstream, scope, receive, send, caller=caller, target=_target(scope), before_answer=note)
+        except UnreachableError:
+            self.caches.note_write(place, None)
+            raise
 
     async def _answer_cached(self, read: Read, caller: Caller, scope: dict[str, Any], send: Send) -> bool:
         """Answer from the cache. Returns whether that was possible."""
         newest = read.verb != "watch" and not read.version
         if newest and not self._settings.stale_ok:
             return False
+        # Nothing is read for those who may not.
+        if not self.caches.wants(read.place) or not await self._access.allows(caller, read):
+            return False
         cache = self.caches.open(read.place)
         if cache is None or not await cache.loaded(_LOAD_SECONDS):
             return False
-        if not await self._access.allows(caller, read):
-            return False
-        if not await self._is_new_enough(cache, read, newest=newest):
+        if not await self._is_new_enough(cache, read) or not cache.is_loaded:
             return False
         warning = OFFLINE if cache.lost else ""
         if read.verb == "watch":
             return await self._watch(cache, read, caller, scope, send, warning)
         if read.verb == "list":
-            items = [item for item in cache.items(read.namespace, read.name) if read.labels.matches(item.labels)]
+            items = selected(cache, read)
             if newest and 0 < read.limit < len(items):
                 # The pages that follow are those of the API server.
                 return False
-            await _send_list(send, cache, read, items, warning)
+            await send_list(send, cache, read, items, warning)
         else:
             found = cache.get(read.namespace, read.name)
             if found is None:
                 # The API server knows better, and answers in its own words.
                 return False
-            await _send_json(send, found.metadata if read.form == "metadata" else found.raw, warning)
+            await send_json(send, document(read, found), warning)
         self.counts["cached"] += 1
         return True
 
-    async def _is_new_enough(self, cache: ResourceCache, read: Read, *, newest: bool) -> bool:
-        wanted = int(read.version or 0) if read.verb != "watch" or read.initial_events else 0
-        if newest or (read.verb == "watch" and not read.version):
-            if self._unknown.get(read.place, 0.0) > asyncio.get_running_loop().time() and not cache.lost:
-                return False
-            wanted = self._written.get(read.place, 0)
-        return cache.version >= wanted or (not cache.lost and await cache.reached(wanted, _REACH_SECONDS))
+    async def _is_new_enough(self, cache: ResourceCache, read: Read) -> bool:
+        if read.verb == "watch" and read.version and not read.initial_events:
+            # It waits for further events.
+            return await cache.has_come_to(int(read.version))
+        wanted = int(read.version) if read.version else cache.written
+        return wanted is not None and (cache.version >= wanted or (not cache.lost and await cache.reached(wanted, _REACH_SECONDS)))
 
     async def _answer_offline(self, read: Read, caller: Caller, send: Send) -> bool:
         """Answer from the cache because the API server cannot be reached. Returns whether that was possible."""
         cache = self.caches.find(read.place)
-        if cache is None or not cache.is_loaded or read.verb == "watch" or not await self._access.allows(caller, read):
+        if cache is None or read.verb == "watch" or not await self._access.allows(caller, read):
+            return False
+        if not cache.is_loaded or cache.version < int(read.version or 0):
             return False
         self.counts["offline"] += 1
         if read.verb == "list":
-            items = [item for item in cache.items(read.namespace, read.name) if read.labels.matches(item.labels)]
-            await _send_list(send, cache, read, items, OFFLINE)
+            items = selected(cache, read)
+            await send_list(send, cache, read, items, OFFLINE)
             return True
         found = cache.get(read.namespace, read.name)
         if found is None:
             raise not_found(GroupResource(read.place.group, read.place.resource), read.name)
-        await _send_json(send, found.metadata if read.form == "metadata" else found.raw, OFFLINE)
+        await send_json(send, document(read, found), OFFLINE)
         return True
 
     async def _watch(  # noqa: PLR0917
@@ -256,22 +266,24 @@ class CachingProxy:
         watcher, past = begun
         self.counts["cached"] += 1
         take_back = on_disconnect(scope, watcher.end)
-        checking = asyncio.create_task(self._check(read, caller, watcher.end))
-        seconds = read.seconds or random.randint(1800, 3600)
+        checking = asyncio.create_task(self._check(read, caller, watcher, asyncio.current_task()))
+        seconds = min(read.seconds or random.randint(1800, 3600), _LONGEST_SECONDS)
         ending = asyncio.get_running_loop().call_later(seconds, watcher.end)
         first = since if since is not None else cache.version
         try:
-            initial = list(cache.items(read.namespace, read.name)) if starts_anew else []
-            await _send_head(send, 200, warning)
-            await _send_parts(send, (_line("ADDED", _document(read, item)) for item in initial if read.labels.matches(item.labels)))
+            initial = selected(cache, read) if starts_anew else []
+            await send_head(send, 200, warning)
+            await send_parts(send, (line("ADDED", document(read, item)) for item in initial))
             if read.initial_events and read.bookmarks:
-                await _send_parts(send, [_line("BOOKMARK", _bookmark(cache, read, first, _INITIAL_END))])
+                await send_parts(send, [line("BOOKMARK", bookmark(cache, read, first, INITIAL_END))])
             events = past
             while True:
-                await _send_parts(send, _lines(events, cache, read, first))
+                await send_parts(send, event_lines(events, cache, read, first))
                 events = await watcher.take()
                 if not events:
                     break
+            if watcher.expired:
+                await send_parts(send, [line("ERROR", orjson.dumps(_EXPIRED.to_status()))])
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             cache.leave(watcher)
@@ -280,99 +292,21 @@ class CachingProxy:
             take_back()
         return True
 
-    async def _check(self, read: Read, caller: Caller, end: Callable[[], None]) -> None:
-        """End a watch when its caller may not read any more."""
+    async def _check(self, read: Read, caller: Caller, watcher: Watcher, task: asyncio.Task[Any] | None) -> None:
+        """End a watch when its caller may not read any more, and drop one whose client does not read what it gets."""
         while True:
+            has_ended = watcher.ended
             await self._sleep(_CHECK_SECONDS)
+            if watcher.ended:
+                if has_ended and task is not None:
+                    task.cancel()
+                continue
             try:
                 allowed = await self._access.allows(caller, read)
             except UnreachableError:
                 allowed = False
             if not allowed:
-                end()
-                return
-
-
-def _lines(events: Iterable[Event], cache: ResourceCache, read: Read, first: int) -> Iterable[bytes]:
-    """The events that a client sees, as they are sent."""
-    for event in events:
-        if event.version <= first:
-            continue
-        item = event.item
-        if item is None:
-            if read.bookmarks:
-                yield _line("BOOKMARK", _bookmark(cache, read, event.version, {}))
-            continue
-        if (read.namespace and item.namespace != read.namespace) or (read.name and item.name != read.name):
-            continue
-        now = event.kind != "DELETED" and read.labels.matches(item.labels)
-        before = event.before is not None and read.labels.matches(event.before.labels)
-        if now:
-            yield _line("MODIFIED" if before else "ADDED", _document(read, item))
-        elif before:
-            yield _line("DELETED", _document(read, item))
-
-
-def _document(read: Read, item: Item) -> bytes:
-    return item.metadata if read.form == "metadata" else item.raw
-
-
-def _bookmark(cache: ResourceCache, read: Read, version: int, annotations: dict[str, str]) -> bytes:
-    kind, api_version = (cache.kind, cache.api_version) if read.form == "object" else ("PartialObjectMetadata", "meta.k8s.io/v1")
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
-    if annotations:
-        metadata["annotations"] = annotations
-    return orjson.dumps({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-
-
-def _line(kind: str, document: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), document)
-
-
-async def _send_parts(send: Send, lines: Iterable[bytes]) -> None:
-    """Send lines, many in one piece."""
-    part: list[bytes] = []
-    for line in lines:
-        part.append(line)
-        if len(part) == _PIECE_ITEMS:
-            await send({"type": "http.response.body", "body": b"".join(part), "more_body": True})
-            part = []
-            await asyncio.sleep(0)
-    if part:
-        await send({"type": "http.response.body", "body": b"".join(part), "more_body": True})
-
-
-async def _send_list(send: Send, cache: ResourceCache, read: Read, items: list[Item], warning: str) -> None:
-    if read.form == "object":
-        kind, api_version = f"{cache.kind}List", cache.api_version
-    else:
-        kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-    head = orjson.dumps({"kind": kind, "apiVersion": api_version, "metadata": {"resourceVersion": str(cache.version)}})
-    await _send_head(send, 200, warning)
-    await send({"type": "http.response.body", "body": head[:-1] + b',"items":[', "more_body": True})
-    for start in range(0, len(items), _PIECE_ITEMS):
-        part = b",".join(_document(read, item) for item in items[start : start + _PIECE_ITEMS])
-        await send({"type": "http.response.body", "body": (b"," if start else b"") + part, "more_body": True})
-        await asyncio.sleep(0)
-    await send({"type": "http.response.body", "body": b"]}\n", "more_body": False})
-
-
-async def _send_head(send: Send, status: int, warning: str, length: int | None = None) -> None:
-    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
-    if length is not None:
-        headers.append((b"content-length", b"%d" % length))
-    if warning:
-        headers.append((b"warning", warning.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-async def _send_json(send: Send, body: bytes, warning: str, status: int = 200) -> None:
-    await _send_head(send, status, warning, len(body) + 1)
-    await send({"type": "http.response.body", "body": body + b"\n", "more_body": False})
-
-
-async def _send_status(send: Send, error: StatusError) -> None:
-    await _send_json(send, orjson.dumps(error.to_status()), "", error.code)
+                watcher.cut()
 
 
 def _target(scope: Any) -> bytes:
@@ -380,12 +314,24 @@ def _target(scope: Any) -> bytes:
     return path + b"?" + scope["query_string"] if scope["query_string"] else path
 
 
-def _without_subresource(path: str) -> str:
-    """The path of the object whose subresource is written: of `…/pods/one/eviction` that of the pod."""
-    if parse_place(path) is not None:
-        return path
-    parent = path.rpartition("/")[0]
-    return parent if parse_place(parent) is not None else path
+def _written_place(path: str) -> Place | None:
+    """The resource that a write changes: for `…/pods/one/eviction` pods. None where it changes none that can be read."""
+    found = parse_place(path)
+    if found is None:
+        parent, _, subresource = path.rpartition("/")
+        found = parse_place(parent) if subresource not in _CONNECTS else None
+    return found[0] if found is not None else None
+
+
+def _version_of(body: bytes) -> int | None:
+    """The resource version of the object that a write has made; None for other answers."""
+    try:
+        return int(orjson.loads(body)["metadata"]["resourceVersion"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+_EXPIRED: Final = expired("the resource versions of this server have begun anew: list again")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

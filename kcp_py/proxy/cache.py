@@ -7,100 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing
-from typing import Any, Final, NamedTuple
+from bisect import bisect_left, insort
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, Final, NoReturn
 from urllib.parse import quote
 
 import httpcore
 import orjson
 import structlog
 
+from kcp_py.proxy.eventlog import OVERHEAD_BYTES, EventLog, Watcher
+from kcp_py.proxy.items import Event, GoneError, Item, differences, item_of, number_of
 from kcp_py.proxy.reads import Place
 from kcp_py.proxy.upstream import UnreachableError, Upstream
 
 _PAGE: Final = 500
-_OVERHEAD_BYTES: Final = 1200
-"""What an object takes in addition to its JSON."""
-_RING_EVENTS: Final = 10_000
-_RING_BYTES: Final = 32 * 1024 * 1024
-_WATCHER_EVENTS: Final = 10_000
-"""Events that wait for a slow client before its watch ends. It goes on from the events that are kept."""
 _SILENCE_SECONDS: Final = 180.0
 """A watch with bookmarks that shows nothing for so long has lost its server, which sends one each minute."""
+UNKNOWN_SECONDS: Final = 3.0
+"""After a write whose resource version is not known, reads of the newest state are passed on for so long."""
+_RETRIED: Final = frozenset((410, 429, 500, 502, 503, 504))
 _FIRST_DELAY: Final = 0.2
 _LONGEST_DELAY: Final = 5.0
 
-Labels = dict[str, str]
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.proxy")
-
-
-class GoneError(Exception):
-    """The resource cannot be cached: it is not served any more, or the proxy may not read it. `str()` is the reason."""
-
-
-class Item(NamedTuple):
-    """One object."""
-
-    raw: bytes
-    """JSON with apiVersion and kind."""
-    namespace: str
-    name: str
-    labels: Labels
-    version: int
-
-    @property
-    def metadata(self) -> bytes:
-        """JSON of the `PartialObjectMetadata`."""
-        head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-        return orjson.dumps({**head, "metadata": orjson.loads(self.raw)["metadata"]})
-
-
-class Event(NamedTuple):
-    """One change. An event without an item is a bookmark."""
-
-    kind: str
-    """`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`."""
-    item: Item | None
-    before: Item | None
-    """The object before the change; None where there was none."""
-    version: int
-
-
-class Watcher:
-    """The events for one client.
-
-    Attributes:
-        ended: whether no further events come: the client is too slow, or the resource is gone.
-    """
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._events: deque[Event] = deque()
-        self._wake = asyncio.Event()
-
-    def put(self, event: Event) -> None:
-        """An event has happened."""
-        if len(self._events) >= _WATCHER_EVENTS:
-            self.end()
-            return
-        self._events.append(event)
-        self._wake.set()
-
-    def end(self) -> None:
-        """No further events come."""
-        self.ended = True
-        self._wake.set()
-
-    async def take(self) -> list[Event]:
-        """The events since the last call; empty at the end."""
-        while not self._events and not self.ended:
-            self._wake.clear()
-            await self._wake.wait()
-        found = list(self._events)
-        self._events.clear()
-        return found
 
 
 class ResourceCache:
@@ -110,7 +41,7 @@ class ResourceCache:
         place: of the resource.
         version: the resource version that the objects have reached.
         lost: whether the API server could not be reached and has not been reached again.
-        size: bytes, approximately.
+        ended: whether nothing follows the resource any more: the objects are not answered any more.
         kind, api_version: of the objects.
     """
 
@@ -118,28 +49,41 @@ class ResourceCache:
         self.place = place
         self.version = 0
         self.lost = False
-        self.size = 0
+        self.ended = False
         self.kind = self.api_version = ""
         self._upstream = upstream
         self._sleep = sleep
         self._items: dict[tuple[str, str], Item] = {}
-        self._sorted: list[Item] | None = None
-        self._ring: deque[Event] = deque()
-        self._ring_bytes = 0
-        self._floor = 0
-        self._watchers: set[Watcher] = set()
-        self._loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Sorted.
+        self._keys: list[tuple[str, str]] = []
+        self._bytes = 0
+        self._events = EventLog()
+        self._loop = asyncio.get_running_loop()
+        self._loaded: asyncio.Future[None] = self._loop.create_future()
         self._progress = asyncio.Event()
+        # What writes through the proxy have led to, since the last list began and before it.
+        self._written = self._written_before = 0
+        self._unknown_until = 0.0
+        self._refusals = 0
+        # That the server has shown in another answer.
+        self._newest = 0
+        # Whether the last watch has shown anything.
+        self._moved = False
+
+    @property
+    def size(self) -> int:
+        """Bytes, approximately."""
+        return self._bytes + self._events.size
 
     @property
     def is_loaded(self) -> bool:
         """Whether the objects are here."""
-        return self._loaded.done() and not self._loaded.cancelled() and self._loaded.exception() is None
+        return not self.ended and self._loaded.done() and not self._loaded.cancelled() and self._loaded.exception() is None
 
     @property
     def is_watched(self) -> bool:
         """Whether a client watches."""
-        return bool(self._watchers)
+        return self._events.is_watched
 
     async def loaded(self, seconds: float) -> bool:
         """Wait for the objects. Returns whether they are here."""
@@ -151,51 +95,56 @@ class ResourceCache:
         """Wait for a resource version. Returns whether the objects have reached it."""
         try:
             async with asyncio.timeout(seconds):
-                while self.version < version:
+                while self.version < version and not self.ended:
                     self._progress.clear()
                     await self._progress.wait()
         except TimeoutError:
             return False
-        return True
+        return not self.ended
+
+    @property
+    def written(self) -> int | None:
+        """The version that a read of the newest state has to reach because of writes through the proxy; None where it is not known."""
+        if self._unknown_until > self._loop.time() and not self.lost:
+            return None
+        return max(self._written, self._written_before)
+
+    def note_write(self, version: int | None) -> None:
+        """A write through the proxy has succeeded, or may have.
+
+        Args:
+            version: that it has led to; None where it is not known.
+        """
+        if version is None:
+            self._unknown_until = self._loop.time() + UNKNOWN_SECONDS
+        else:
+            self._written = max(self._written, version)
 
     def get(self, namespace: str, name: str) -> Item | None:
         """One object."""
         return self._items.get((namespace, name))
 
-    def items(self, namespace: str, name: str) -> Iterator[Item]:
+    def items(self, namespace: str, name: str) -> list[Item]:
         """The objects of a namespace, or of all, in their order; those with the name, if there is one."""
-        if self._sorted is None:
-            self._sorted = [self._items[key] for key in sorted(self._items)]
-        for item in self._sorted:
-            if (not namespace or item.namespace == namespace) and (not name or item.name == name):
-                yield item
+        keys, items = self._keys, self._items
+        if namespace and name:
+            found = items.get((namespace, name))
+            return [] if found is None else [found]
+        if namespace:
+            keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (namespace + "\0", ""))]
+        return [items[key] for key in keys if not name or key[1] == name]
 
     def watch(self, version: int | None) -> tuple[Watcher, list[Event]] | None:
-        """Begin a watch.
-
-        Args:
-            version: of the last event that the client knows; None for no past events.
-
-        Returns:
-            What gets events from now on, and those since the version. None where they are not kept any more.
-        """
-        past: list[Event] = []
-        if version is not None:
-            if version < self._floor:
-                return None
-            past = [event for event in self._ring if event.version > version]
-        watcher = Watcher()
-        self._watchers.add(watcher)
-        return watcher, past
+        """Begin a watch; see `EventLog.watch`. None also where nothing follows the resource any more."""
+        return None if self.ended else self._events.watch(version)
 
     def end_watches(self) -> None:
         """End all watches. Clients begin them again."""
-        for watcher in list(self._watchers):
-            watcher.end()
+        self._events.end()
 
     def leave(self, watcher: Watcher) -> None:
         """The client is gone."""
-        self._watchers.discard(watcher)
+        self._events.leave(watcher)
 
     async def run(self) -> None:
         """List and watch until it is cancelled.
@@ -203,15 +152,14 @@ class ResourceCache:
         Raises:
             GoneError: the resource cannot be cached.
         """
-        delay = _FIRST_DELAY
+        delay = _FIRST_DELAY / 2
         try:
             relist = True
             while True:
                 try:
                     if relist or await self._is_another_history():
                         await self._list()
-                    delay = _FIRST_DELAY
-                    relist = True
+                    self._moved = False
                     relist = await self._watch()
                 except UnreachableError as error:
                     # A list that has failed is made again; a watch that was lost goes on.
@@ -219,8 +167,8 @@ class ResourceCache:
                     if not self.lost:
                         _log.warning("proxy_upstream_lost", path=self.place.path, error=str(error))
                     self.lost = True
+                delay = _FIRST_DELAY if self._moved else min(delay * 2, _LONGEST_DELAY)
                 await self._sleep(delay * random.uniform(1, 1.5))
-                delay = min(delay * 2, _LONGEST_DELAY)
         except GoneError as error:
             if not self._loaded.done():
                 self._loaded.set_exception(error)
@@ -228,39 +176,63 @@ class ResourceCache:
                 self._loaded.exception()
             raise
         finally:
+            self.ended = True
             self._loaded.cancel()
-            for watcher in self._watchers:
-                watcher.end()
+            self._events.end()
+            self._progress.set()
+
+    async def has_come_to(self, version: int) -> bool:
+        """Whether the API server has come to a resource version, of which the objects may be short.
+
+        Some servers let a watch from a version that they have never had wait for it.
+        """
+        if self.version < version and not self.lost:
+            with suppress(UnreachableError, GoneError):
+                self._newest = max(self._newest, await self._ask_newest())
+        return not self.lost and max(self.version, self._newest) >= version
+
+    async def _ask_newest(self) -> int:
+        """The resource version of the newest state.
+
+        Raises:
+            UnreachableError: the server does not answer.
+            GoneError: the resource cannot be cached.
+        """
+        answer = await self._upstream.fetch("GET", f"{self.place.path}?limit=1".encode(), headers=_JSON, own=True)
+        if answer.status in _RETRIED:
+            raise UnreachableError(f"status {answer.status}")
+        if answer.status != 200:
+            self._refuse(answer.status)
+        self._refusals = 0
+        return number_of(orjson.loads(answer.body)["metadata"].get("resourceVersion"))
 
     async def _is_another_history(self) -> bool:
-        """Whether the server that is back after a loss has not come as far as the one before, as after the restoration of a copy."""
-        if not self.lost:
-            return False
-        answer = await self._upstream.fetch("GET", f"{self.place.path}?limit=1".encode(), headers=_JSON, own=True)
-        if answer.status != 200:
-            # The list that follows says what it means.
+        """Whether the server has not come as far as the one that was watched, as after the restoration of a copy.
+
+        Not only behind a loss: a server that is stopped in order ends its watches in order.
+        """
+        if await self._ask_newest() < self.version:
             return True
         self.lost = False
-        return _number(orjson.loads(answer.body)["metadata"].get("resourceVersion")) < self.version
+        return False
 
     async def _list(self) -> None:
         """Read all objects. Watches see the differences."""
+        # The list is read from the newest state: it includes all writes before its begin, also in another history.
+        self._written_before, self._written = max(self._written_before, self._written), 0
         found: dict[tuple[str, str], Item] = {}
         token, version = "", 0
         while True:
             query = f"limit={_PAGE}" + (f"&continue={quote(token, safe='')}" if token else "")
             answer = await self._upstream.fetch("GET", f"{self.place.path}?{query}".encode(), headers=_JSON, own=True)
-            if answer.status == 410:
-                # The pages took too long.
-                found, token = {}, ""
-                continue
-            if answer.status in {429, 500, 502, 503, 504}:
+            if answer.status in _RETRIED:
+                # 410: the pages took too long.
                 raise UnreachableError(f"status {answer.status}")
             if answer.status != 200:
-                raise GoneError(f"status {answer.status}")
+                self._refuse(answer.status)
             page = orjson.loads(answer.body)
             kind, api_version = str(page.get("kind", "")).removesuffix("List"), str(page.get("apiVersion", ""))
-            version = _number(page["metadata"].get("resourceVersion"))
+            version = number_of(page["metadata"].get("resourceVersion"))
             for obj in page.get("items") or ():
                 item = item_of(obj, kind, api_version)
                 found[item.namespace, item.name] = item
@@ -268,22 +240,23 @@ class ResourceCache:
             token = page["metadata"].get("continue") or ""
             if not token:
                 break
-        if not self.is_loaded:
-            self.kind, self.api_version = kind, api_version
-            self._items, self._floor, self.version = found, version, version
-        elif version < self.version:
-            # Another history: versions of the old one mean nothing.
-            self._items, self._floor, self.version = found, version, version
-            self._ring.clear()
-            self._ring_bytes = 0
-            for watcher in list(self._watchers):
-                watcher.end()
+        self._refusals = 0
+        if self.is_loaded and version >= self.version:
+            changes = differences(self._items, found, version)
+            for event in changes:
+                self._change(event)
+            self._events.append_differences(changes, version)
         else:
-            for event in _differences(self._items, found, version):
-                self._apply(event)
-            self.version = max(self.version, version)
-        self._sorted = None
-        self.size = sum(len(item.raw) + _OVERHEAD_BYTES for item in self._items.values()) + self._ring_bytes
+            if self.is_loaded:
+                # Another history: versions of the old one mean nothing.
+                self._events.expire()
+                self._newest = 0
+            self.kind, self.api_version = kind, api_version
+            self._items, self._keys = found, sorted(found)
+            self._bytes = sum(len(item.raw) + OVERHEAD_BYTES for item in found.values())
+            self._events.begin(version)
+        self.version = version
+        self._written_before = 0
         self.lost = False
         if not self._loaded.done():
             self._loaded.set_result(None)
@@ -299,9 +272,10 @@ class ResourceCache:
                 # Too old, or newer than the server is.
                 return True
             if response.status in {400, 401, 403, 404, 405}:
-                raise GoneError(f"status {response.status}")
+                self._refuse(response.status)
             if response.status != 200:
                 raise UnreachableError(f"status {response.status}")
+            self._refusals = 0
             lines = _lines(response)
             async with aclosing(lines):
                 async for line in lines:
@@ -312,83 +286,47 @@ class ResourceCache:
                     self._take(kind, obj)
         return False
 
+    def _refuse(self, status: int) -> NoReturn:
+        """The server does not let the proxy read. A token may have ended: its source is read again behind a refusal.
+
+        Raises:
+            GoneError: it is so.
+            UnreachableError: it may be otherwise next time.
+        """
+        self._refusals += 1
+        if status == 401 and self._refusals == 1:
+            raise UnreachableError(f"status {status}")
+        raise GoneError(f"status {status}")
+
     def _take(self, kind: str, obj: dict[str, Any]) -> None:
-        version = _number(obj["metadata"].get("resourceVersion"))
+        version = number_of(obj["metadata"].get("resourceVersion"))
         if kind == "BOOKMARK":
-            self._tell(Event(kind, None, None, version))
+            self._events.tell(Event(kind, None, None, version))
         else:
             item = item_of(obj, self.kind, self.api_version)
-            before = self._items.get((item.namespace, item.name))
-            self._apply(Event(kind, item, before, version))
+            event = Event(kind, item, self._items.get((item.namespace, item.name)), version)
+            self._change(event)
+            self._events.append(event)
         self.version = max(self.version, version)
+        self._moved = True
         self._progress.set()
 
-    def _apply(self, event: Event) -> None:
+    def _change(self, event: Event) -> None:
+        """Change the objects."""
         item = event.item
         assert item is not None
         key = (item.namespace, item.name)
-        if event.kind == "DELETED":
-            gone = self._items.pop(key, None)
-            self.size -= len(gone.raw) + _OVERHEAD_BYTES if gone is not None else 0
-            self._sorted = None
-        else:
-            known = self._items.get(key)
+        known = self._items.get(key)
+        if known is not None:
+            self._bytes -= len(known.raw) + OVERHEAD_BYTES
+        if event.kind != "DELETED":
             self._items[key] = item
-            self.size += len(item.raw) - len(known.raw) if known is not None else len(item.raw) + _OVERHEAD_BYTES
-            self._sorted = None
-        self._ring.append(event)
-        size = len(item.raw) + _OVERHEAD_BYTES
-        self._ring_bytes += size
-        self.size += size
-        while len(self._ring) > _RING_EVENTS or self._ring_bytes > _RING_BYTES:
-            oldest = self._ring.popleft()
-            self._floor = oldest.version
-            size = len(oldest.item.raw) + _OVERHEAD_BYTES if oldest.item is not None else 0
-            self._ring_bytes -= size
-            self.size -= size
-        self._tell(event)
-
-    def _tell(self, event: Event) -> None:
-        for watcher in list(self._watchers):
-            watcher.put(event)
-
-
-def item_of(obj: dict[str, Any], kind: str, api_version: str) -> Item:
-    """An object of a list or of an event; objects of lists may lack what their list says."""
-    if "kind" not in obj or "apiVersion" not in obj:
-        obj = {"kind": kind, "apiVersion": api_version, **obj}
-    metadata = obj["metadata"]
-    labels = metadata.get("labels") or {}
-    return Item(orjson.dumps(obj), metadata.get("namespace") or "", metadata["name"], labels, _number(metadata.get("resourceVersion")))
-
-
-def _differences(old: dict[tuple[str, str], Item], new: dict[tuple[str, str], Item], version: int) -> list[Event]:
-    """The events that lead from old objects to new ones, in the order of their versions. Deletions have the version of the list."""
-    found = []
-    for key, item in new.items():
-        before = old.get(key)
-        if before is None:
-            found.append(Event("ADDED", item, None, item.version))
-        elif before.version != item.version:
-            found.append(Event("MODIFIED", item, before, item.version))
-    found.sort(key=lambda event: event.version)
-    for key, item in old.items():
-        if key not in new:
-            obj = orjson.loads(item.raw)
-            obj["metadata"]["resourceVersion"] = str(version)
-            found.append(Event("DELETED", item._replace(raw=orjson.dumps(obj), version=version), item, version))
-    return found
-
-
-def _number(version: Any) -> int:
-    """A resource version. All servers that this proxy knows have numbers.
-
-    Raises:
-        GoneError: it is something else.
-    """
-    if isinstance(version, str) and version.isascii() and version.isdigit():
-        return int(version)
-    raise GoneError("the resource versions are no numbers")
+            self._bytes += len(item.raw) + OVERHEAD_BYTES
+            if known is None:
+                insort(self._keys, key)
+        elif known is not None:
+            del self._items[key]
+            del self._keys[bisect_left(self._keys, key)]
 
 
 async def _lines(response: httpcore.Response) -> AsyncGenerator[bytes, None]:

@@ -10,7 +10,8 @@ from typing import Final, Self
 import structlog
 
 from kcp_py.aio.lru import LRU
-from kcp_py.proxy.cache import GoneError, ResourceCache
+from kcp_py.proxy.cache import ResourceCache
+from kcp_py.proxy.items import GoneError
 from kcp_py.proxy.reads import Place
 from kcp_py.proxy.upstream import Upstream
 
@@ -52,6 +53,7 @@ class Caches:
         self._caches: dict[Place, ResourceCache] = {}
         self._used: dict[Place, float] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._versions: dict[Place, set[Place]] = {}
         self._refused: LRU[Place, float] = LRU(_REFUSED)
         self._looking: asyncio.Task[None] | None = None
 
@@ -70,30 +72,50 @@ class Caches:
 
     def find(self, place: Place) -> ResourceCache | None:
         """The cache of a resource, as it is; None without one."""
-        return self._caches.get(place)
+        cache = self._caches.get(place)
+        if cache is not None:
+            self._used[place] = self._clock()
+        return cache
+
+    def wants(self, place: Place) -> bool:
+        """Whether the resource has a cache, or may have one now."""
+        if place in self._caches:
+            return True
+        name = f"{place.resource}.{place.group}" if place.group else place.resource
+        if name in self._excluded or not ("*" in self._included or name in self._included):
+            return False
+        refused = self._refused.get(place)
+        return refused is None or refused <= self._clock()
 
     def open(self, place: Place) -> ResourceCache | None:
         """The cache of a resource, which begins to load if it is new. None for resources that are not cached."""
-        cache = self._caches.get(place)
-        now = self._clock()
-        if cache is None:
-            refused = self._refused.get(place)
-            if not self._wants(place) or (refused is not None and refused > now):
-                return None
+        cache = self.find(place)
+        if cache is None and self.wants(place):
             cache = self._caches[place] = ResourceCache(place, self._upstream)
+            self._versions.setdefault(place.of_all_versions, set()).add(place)
+            self._used[place] = self._clock()
             task = self._tasks[place] = asyncio.create_task(cache.run())
             task.add_done_callback(lambda ended: self._ended(place, ended))
-        self._used[place] = now
         return cache
 
-    def _wants(self, place: Place) -> bool:
-        name = f"{place.resource}.{place.group}" if place.group else place.resource
-        return name not in self._excluded and ("*" in self._included or name in self._included)
+    def note_write(self, place: Place, version: int | None) -> None:
+        """A write through the proxy has changed a resource, or may have. A new cache has it anyway.
+
+        Args:
+            place: of the resource, in the version of the write.
+            version: see `ResourceCache.note_write`.
+        """
+        for one in self._versions.get(place.of_all_versions, ()):
+            self._caches[one].note_write(version)
 
     def _ended(self, place: Place, task: asyncio.Task[None]) -> None:
         self._caches.pop(place, None)
         self._used.pop(place, None)
         self._tasks.pop(place, None)
+        places = self._versions[place.of_all_versions]
+        places.discard(place)
+        if not places:
+            del self._versions[place.of_all_versions]
         if task.cancelled():
             return
         error = task.exception()
@@ -118,9 +140,10 @@ class Caches:
         total = sum(cache.size for cache in self._caches.values())
         for place in by_use:
             cache = self._caches[place]
-            is_idle = now - self._used[place] >= self._idle_seconds
+            # A lost one cannot be read again now.
+            is_idle = not cache.lost and now - self._used[place] >= self._idle_seconds
             if not is_idle and total <= self._most_bytes:
-                break
+                continue
             total -= cache.size
             if not is_idle:
                 self._refused.set(place, now + _REFUSED_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -17,7 +17,8 @@ _HOP_BY_HOP: Final = frozenset((
 ))  # fmt: skip
 """RFC 9110, 7.6.1, and the host of the proxy."""
 _IDENTITY: Final = (b"x-remote-", b"impersonate-", b"x-kubernetes-cluster")
-_HEAD_BYTES: Final = 64 * 1024
+_NOTED_BYTES: Final = 1024 * 1024
+"""Answers to writes that are looked at."""
 _PIECE: Final = 64 * 1024
 _LINGER_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 90.0
@@ -43,39 +44,54 @@ def passed_headers(headers: Sequence[Header], caller: Caller, *, keep: frozenset
 
 
 async def pass_on(
-    upstream: Upstream, scope: dict[str, Any], receive: Receive, send: Send, *, caller: Caller, target: bytes, warning: str = ""
-) -> tuple[int, bytes]:
+    upstream: Upstream,
+    scope: dict[str, Any],
+    receive: Receive,
+    send: Send,
+    *,
+    caller: Caller,
+    target: bytes,
+    before_answer: Callable[[int, bytes], None] | None = None,
+) -> None:
     """Pass a request on, and its answer back.
 
-    Returns:
-        The status of the answer, and the body of the answer to a write if it is small, else empty.
+    Args:
+        upstream: the API server.
+        scope: of ASGI.
+        receive: of ASGI.
+        send: of ASGI.
+        caller: in whose name the request is made.
+        target: path and query as they are sent.
+        before_answer: of a write: is called with the status and the body before the client gets any of it; with an empty body where that
+            is too large. Such a request goes on when its client leaves, so that its answer is known.
 
     Raises:
         UnreachableError: the server does not answer. Nothing has been sent to the client.
+        StatusError: 400; the headers do not fit the body.
     """
-    method, headers = scope["method"], passed_headers(scope["headers"], caller)
+    headers = passed_headers(scope["headers"], caller)
     has_body = any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])
     # A watch, and logs that are followed, may be silent for long. The client ends them.
     body = _body(receive) if has_body else None
-    keeps = method not in {"GET", "HEAD"}
-    kept: list[bytes] = []
     started = False
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
-    take_back = on_disconnect(scope, lambda: loop.call_soon(task.cancel) if task is not None and not has_body else None)
+    is_left = has_body or before_answer is not None
+    take_back = on_disconnect(scope, lambda: loop.call_soon(task.cancel) if task is not None and not is_left else None)
     try:
-        async with upstream.stream(method, target, headers=headers, own=caller.own, body=body, silence=None) as response:
+        async with upstream.stream(scope["method"], target, headers=headers, own=caller.own, body=body, silence=None) as response:
+            parts = response.aiter_stream()
+            first = b"" if before_answer is None else await _begun(parts)
+            if before_answer is not None:
+                before_answer(response.status, first if len(first) <= _NOTED_BYTES else b"")
             answered = [(name.lower(), value) for name, value in response.headers if name.lower() not in _HOP_BY_HOP]
-            if warning:
-                answered.append((b"warning", warning.encode()))
-            await send({"type": "http.response.start", "status": response.status, "headers": answered})
             started = True
-            async for part in response.aiter_stream():
-                if keeps and sum(map(len, kept)) < _HEAD_BYTES:
-                    kept.append(part)
+            await send({"type": "http.response.start", "status": response.status, "headers": answered})
+            if first:
+                await send({"type": "http.response.body", "body": first, "more_body": True})
+            async for part in parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-            return response.status, b"".join(kept)
     except UnreachableError as error:
         if started:
             # The client sees that the answer is not complete.
@@ -83,6 +99,18 @@ async def pass_on(
         raise
     finally:
         take_back()
+
+
+async def _begun(parts: AsyncIterator[bytes]) -> bytes:
+    """The whole answer, or what has come when it is too large to be noted."""
+    found: list[bytes] = []
+    size = 0
+    async for part in parts:
+        found.append(part)
+        size += len(part)
+        if size > _NOTED_BYTES:
+            break
+    return b"".join(found)
 
 
 def on_disconnect(scope: Any, callback: Callable[[], object]) -> Callable[[], None]:

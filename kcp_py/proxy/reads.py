@@ -30,6 +30,8 @@ _NOT_RESOURCES: Final = frozenset(("watch", "proxy"))
 _OF_NAMESPACES: Final = frozenset(("status", "finalize"))
 _METADATA: Final = frozenset(("PartialObjectMetadata", "PartialObjectMetadataList"))
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FLAGS: Final = ("watch", "sendInitialEvents", "allowWatchBookmarks")
+_FALSE: Final = frozenset(("0", "false", "FALSE", "False"))
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 
@@ -47,6 +49,11 @@ class Place(NamedTuple):
         """Of the collection over all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         return f"{self.prefix}{root}/{self.resource}"
+
+    @property
+    def of_all_versions(self) -> Place:
+        """The resource without its version: the objects are those of all versions."""
+        return self._replace(version="")
 
 
 class Read(NamedTuple):
@@ -99,12 +106,17 @@ def parse_read(path: str, query: str, accept: str) -> Read | None:
     values = dict(given)
     if len(values) != len(given) or not values.keys() <= _PARAMETERS or values.get("continue"):
         return None
-    watches = values.get("watch", "false") in _TRUE
+    if any(values.get(key, "0") not in _TRUE | _FALSE for key in _FLAGS):
+        return None
+    flags = {key: values[key] in _TRUE if key in values else None for key in _FLAGS}
     version, match = values.get("resourceVersion", ""), values.get("resourceVersionMatch", "")
+    verb: Verb = "get" if name else "watch" if flags["watch"] else "list"
     if match not in {"", "NotOlderThan"} or (version and not _NUMBER.fullmatch(version)):
         return None
+    if not _is_valid(verb, version, match, initial_events=flags["sendInitialEvents"]):
+        return None
     selected = _selected(values.get("fieldSelector", ""), namespace)
-    if selected is None or (name and (watches or selected != (namespace, ""))):
+    if selected is None or (name and (flags["watch"] or selected != (namespace, ""))):
         return None
     try:
         labels = parse_label_selector(values.get("labelSelector", ""))
@@ -115,8 +127,11 @@ def parse_read(path: str, query: str, accept: str) -> Read | None:
         return None
     if name and not labels.empty:
         return None
+    if verb == "list" and int(numbers["limit"]) and version not in {"", "0"} and not match:
+        # The page is one of exactly this version.
+        return None
     return Read(
-        "get" if name else "watch" if watches else "list",
+        verb,
         place,
         selected[0],
         name or selected[1],
@@ -124,10 +139,17 @@ def parse_read(path: str, query: str, accept: str) -> Read | None:
         labels,
         version,
         int(numbers["limit"]),
-        None if "sendInitialEvents" not in values else values["sendInitialEvents"] in _TRUE,
-        values.get("allowWatchBookmarks", "false") in _TRUE,
+        flags["sendInitialEvents"],
+        flags["allowWatchBookmarks"] is True,
         int(numbers["timeoutSeconds"]),
     )
+
+
+def _is_valid(verb: Verb, version: str, match: str, *, initial_events: bool | None) -> bool:
+    """Whether options fit together (apimachinery `internalversion/validation`). The API server refuses others."""
+    if verb == "watch":
+        return (initial_events is None) == (not match)
+    return verb == "get" or (initial_events is None and bool(version or not match))
 
 
 def form_of(accept: str, *, offline: bool = False) -> Form | None:

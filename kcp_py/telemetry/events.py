@@ -232,6 +232,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "proxy_cache_refused": _event(
             "info", "path reason", "The API server does not let the proxy list or watch a resource. Reads are passed on for 30 s."
         ),
+        "proxy_credentials_failed": _event(
+            "warning", "error", "A program has given the proxy no credentials for the API server, which is not reachable without them."
+        ),
         "proxy_upstream_lost": _event(
             "warning", "path error", "The proxy cannot follow the changes of a resource. It tries again, after 5 s at the most."
         ),

@@ -6,12 +6,16 @@ import asyncio
 import re
 import shutil
 import ssl
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.authz.conftest import binding
 from tests.proxy.conftest import ADMIN, BOB, CACHED, CLUSTER, DEFAULT, MAPS, PATIENCE, Proxied, World, configmap
+from tests.proxy.scripted import scripted
+from tests.proxy.scripted import until as until_true
 
 pytestmark = pytest.mark.anyio
 ROLES = f"{CLUSTER}/apis/rbac.authorization.k8s.io/v1"
@@ -281,7 +285,8 @@ async def test_another_history(world: World) -> None:
             for file in (world.folder / "server").glob("kcp.db*"):
                 file.unlink() if file.is_file() else shutil.rmtree(file)
             await world.start()
-            assert await watch.rest() == []
+            (error,) = await watch.rest()
+            assert (error["type"], error["object"]["code"], error["object"]["reason"]) == ("ERROR", 410, "Expired")
 
         async def empty() -> bool:
             return await proxied.names(MAPS) == []
@@ -330,3 +335,87 @@ async def test_shared_credentials(world: World) -> None:
         for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
             assert (await client.get(DEFAULT, params=CACHED, headers=headers)).status_code == 403
         assert (await client.get(DEFAULT, params=CACHED, headers={"Authorization": "Bearer nonsense"})).status_code == 401
+
+
+async def test_nothing_is_read_for_those_who_may_not(tmp_path: Path) -> None:
+    """A stranger does not make the proxy list whole resources with its own credentials."""
+    async with scripted() as server, World(tmp_path).proxy(server.context, stale_ok=True) as proxied:
+        server.allowed, server.refusal = False, 410
+        for number in range(20):
+            for query, status in ((CACHED, 200), ({}, 200), ({"watch": "true", "resourceVersion": "100"}, 410)):
+                answer = await proxied.client.get(f"/api/v1/kinds{number}", params=query)
+                assert answer.status_code == status
+        assert list(proxied.proxy.caches) == []
+        assert (server.asked["list"], server.asked["watch"]) == (40, 20)
+        assert all("authorization: bearer admin" in head.lower() for head in server.heads)
+
+
+async def test_writes_that_are_refused(tmp_path: Path) -> None:
+    """They change nothing: the cache goes on to answer. One whose outcome is not known may have."""
+    async with scripted() as server, World(tmp_path).proxy(server.context, stale_ok=True) as proxied:
+        path = "/api/v1/namespaces/default/configmaps"
+
+        async def reads_of_the_server() -> int:
+            before = server.asked["list"]
+            assert (await proxied.client.get(path)).status_code == 200
+            return server.asked["list"] - before
+
+        assert await reads_of_the_server() == 1
+        for method, target in (("POST", path), ("DELETE", f"{path}/one"), ("PUT", f"{path}/one/status")):
+            for status in (400, 401, 403, 404, 409, 422, 429):
+                server.statuses = {method: [status]}
+                assert (await proxied.client.request(method, target)).status_code == status
+        for method in ("HEAD", "OPTIONS"):
+            await proxied.client.request(method, path)
+        await proxied.client.post("/api/v1/namespaces/default/configmaps/one/proxy")
+        assert await reads_of_the_server() == 0
+        server.statuses = {"PATCH": [500]}
+        await proxied.client.patch(f"{path}/one")
+        assert await reads_of_the_server() == 1
+
+
+async def test_a_write_is_known_before_its_answer(tmp_path: Path) -> None:
+    """A client that reads as soon as it has the answer to its write sees it."""
+    async with scripted() as server, World(tmp_path).proxy(server.context, stale_ok=True) as proxied:
+        await proxied.client.get("/api/v1/configmaps")
+        (cache,) = proxied.proxy.caches
+        sent: list[int | None] = []
+
+        async def send(_: dict[str, Any]) -> None:
+            sent.append(cache.written)
+
+        async def receive() -> dict[str, Any]:
+            raise AssertionError("there is no body")
+
+        path = b"/api/v1/namespaces/default/configmaps"
+        await proxied.proxy({"type": "http", "method": "POST", "raw_path": path, "query_string": b"", "headers": []}, receive, send)
+        assert (len(sent), set(sent)) == (3, {None})
+
+
+async def test_watches_from_a_later_version(tmp_path: Path) -> None:
+    """One that the server has never had is the server's, and would wait for ever in the cache; others need no event in between."""
+    async with scripted() as server, World(tmp_path).proxy(server.context) as proxied:
+        server.put("one")
+        assert await proxied.names("/api/v1/configmaps") == ["one"]
+        server.version = 300
+        async with proxied.watching("/api/v1/configmaps", resourceVersion="250") as watch:
+            server.put("two")
+            assert await watch.next() == [("ADDED", "two")]
+        await until_true(lambda: server.waiting == 1)
+        server.refusal = 410
+        answer = await proxied.client.get("/api/v1/configmaps", params={"watch": "true", "resourceVersion": "9000"})
+        assert answer.status_code == 410
+
+
+async def test_offline_answers_are_as_new_as_they_must_be(tmp_path: Path) -> None:
+    """A version that the cache has not reached cannot be answered without the server."""
+    async with scripted() as server, World(tmp_path).proxy(server.context, decision_seconds=0) as proxied:
+        server.put("one")
+        assert await proxied.names("/api/v1/configmaps") == ["one"]
+        await server.stop()
+        (cache,) = proxied.proxy.caches
+        await until_true(lambda: cache.lost)
+        assert await proxied.names("/api/v1/configmaps", resourceVersion="101") == ["one"]
+        for query in ({"resourceVersion": "102"}, {"resourceVersion": "102", "watch": "true"}):
+            answer = await proxied.client.get("/api/v1/configmaps", params=query)
+            assert answer.status_code == 503, answer.text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kcp_py.proxy.caches import Caches
 from kcp_py.proxy.reads import Place
 from kcp_py.proxy.upstream import Upstream
 from tests.proxy.conftest import CLUSTER, PATIENCE, World, configmap
+from tests.proxy.scripted import PLACE, scripted, until
 
 pytestmark = pytest.mark.anyio
 MAPS, SECRETS = (Place(CLUSTER, "", "v1", resource) for resource in ("configmaps", "secrets"))
@@ -37,7 +40,7 @@ async def test_idle_and_large_caches_are_dropped(world: World) -> None:
         caches.trim()
         await _ended(caches, 1)
         assert [cache.place for cache in caches] == [MAPS]
-        maps.size = 30_000
+        maps._bytes = 30_000
         caches.trim()
         await _ended(caches, 0)
         assert watch[0].ended
@@ -45,6 +48,49 @@ async def test_idle_and_large_caches_are_dropped(world: World) -> None:
         now += 31
         assert caches.open(MAPS) is not None
     await upstream.aclose()
+
+
+async def test_caches_stay_while_the_server_is_lost() -> None:
+    """They could not be read again. Also reads without the server are uses."""
+    now = 0.0
+    pods = PLACE._replace(resource="pods")
+    async with scripted() as server:
+        upstream = Upstream(server.context)
+        async with Caches(upstream, most_bytes=20_000, idle_seconds=60, clock=lambda: now) as caches:
+            for place in (PLACE, pods):
+                cache = caches.open(place)
+                assert cache is not None
+                assert await cache.loaded(PATIENCE)
+            await until(lambda: server.waiting == 2)
+            await server.stop()
+            await until(lambda: all(cache.lost for cache in caches))
+            now = 1000.0
+            caches.trim()
+            await asyncio.sleep(0)
+            assert len(list(caches)) == 2
+            assert caches.find(pods) is not None
+            await server.start()
+            await until(lambda: not any(cache.lost for cache in caches))
+            now = 1050.0
+            caches.trim()
+            await _ended(caches, 1)
+            assert [cache.place for cache in caches] == [pods]
+        await upstream.aclose()
+
+
+async def test_writes_are_those_of_all_versions() -> None:
+    """A write in one version of a resource changes the objects of the others. Without a cache nothing is remembered."""
+    async with scripted() as server:
+        upstream = Upstream(server.context)
+        one, two = (Place("", "example.com", version, "boats") for version in ("v1", "v2"))
+        async with Caches(upstream, most_bytes=20_000, idle_seconds=60) as caches:
+            caches.note_write(one, 7)
+            opened = [caches.open(place) for place in (one, two, PLACE)]
+            caches.note_write(one, 8)
+            assert [cache.written for cache in opened if cache is not None] == [8, 8, 0]
+        await _ended(caches, 0)
+        caches.note_write(one, 9)
+        await upstream.aclose()
 
 
 async def test_selections(world: World) -> None:
@@ -63,8 +109,6 @@ async def test_selections(world: World) -> None:
 
 
 async def _ended(caches: Caches, left: int) -> None:
-    import asyncio
-
     async with asyncio.timeout(PATIENCE):
         while len(list(caches)) > left:
             await asyncio.sleep(0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
@@ -14,6 +15,7 @@ from websockets.typing import Origin
 from kcp_py.proxy.access import Caller
 from kcp_py.proxy.passing import passed_headers
 from tests.proxy.conftest import ADMIN, CLUSTER, DEFAULT, MAPS, World, configmap
+from tests.proxy.scripted import scripted
 
 pytestmark = pytest.mark.anyio
 ORIGIN = Origin("http://localhost")
@@ -110,6 +112,15 @@ async def test_large_bodies(world: World) -> None:
         assert answer.status_code == 201, answer.text
         answer = await proxied.client.get(f"{CLUSTER}/api/v1/nonsense")
         assert answer.status_code == 404
+
+
+async def test_a_length_without_its_header(tmp_path: Path) -> None:
+    """A client that names it as one of the connection is wrong; the API server is not unreachable."""
+    async with scripted() as server, World(tmp_path).proxy(server.context) as proxied:
+        for header in ("content-length", "Content-Length, close"):
+            answer = await proxied.client.post(DEFAULT, json=configmap("one"), headers={"Connection": header})
+            assert answer.status_code in {200, 400}, answer.text
+        assert all("content-length: " in head or "transfer-encoding" in head for head in map(str.lower, server.heads))
 
 
 async def _all_messages(socket) -> None:

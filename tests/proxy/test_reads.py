@@ -64,6 +64,15 @@ def test_other_paths_are_passed_on(path: str) -> None:
         "labelSelector=a%3D%3D%3Db",
         "limit=x",
         "limit=1&limit=2",
+        "limit=1&resourceVersion=5",
+        "resourceVersionMatch=NotOlderThan",
+        "sendInitialEvents=true&resourceVersion=0",
+        "watch=1&sendInitialEvents=true",
+        "watch=1&sendInitialEvents=false&resourceVersion=5",
+        "watch=1&resourceVersion=0&resourceVersionMatch=NotOlderThan",
+        "watch=yes",
+        "watch=",
+        "watch=1&allowWatchBookmarks=maybe",
         "pretty=true",
         "unknown=1",
     ],
@@ -73,6 +82,16 @@ def test_other_queries_are_passed_on(query: str) -> None:
     assert parse_read(PODS, query, "") is None
 
 
+@pytest.mark.parametrize(
+    "query", ["limit=1", "limit=1&resourceVersion=0", "limit=1&resourceVersion=5&resourceVersionMatch=NotOlderThan", "watch=false&limit=0"]
+)
+def test_first_pages(query: str) -> None:
+    """Those of exactly one version are the API server's; others may be answered as a whole."""
+    read = parse_read(PODS, query, "")
+    assert read is not None
+    assert read.verb == "list"
+
+
 def test_selectors() -> None:
     """A name or a namespace in a field selector is one in the question about permissions."""
     read = parse_read("/api/v1/pods", "fieldSelector=metadata.name%3Done,metadata.namespace%3Dx&labelSelector=a%3Db", "")
@@ -80,7 +99,8 @@ def test_selectors() -> None:
     assert (read.verb, read.namespace, read.name) == ("list", "x", "one")
     assert read.labels.matches({"a": "b"})
     assert not read.labels.matches({})
-    watch = parse_read(PODS, "watch=1&allowWatchBookmarks=true&sendInitialEvents=false&timeoutSeconds=7", "")
+    query = "watch=1&allowWatchBookmarks=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=7"
+    watch = parse_read(PODS, query, "")
     assert watch is not None
     assert (watch.verb, watch.bookmarks, watch.initial_events, watch.seconds) == ("watch", True, False, 7)
     assert parse_read(f"{PODS}/one", "watch=1", "") is None
