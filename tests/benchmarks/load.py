@@ -109,9 +109,9 @@ class Target:
         lines = {"Host": "localhost", "Accept": "application/json", **(headers or credentials)}
         self._common = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
-    def head(self, method: str, path: str, length: int = 0) -> bytes:
+    def head(self, method: str, path: str, length: int = 0, *, content_type: str = "application/json") -> bytes:
         """The request up to its body."""
-        body = f"Content-Type: application/json\r\nContent-Length: {length}\r\n" if length else ""
+        body = f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n" if length else ""
         return f"{method} {path} HTTP/1.1\r\n{self._common}{body}\r\n".encode()
 
     async def connect(self) -> Connection:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks.load import run
-from tests.benchmarks.objects import creates, gadget, gadgets, install, repeated
+from tests.benchmarks.load import Target, run
+from tests.benchmarks.objects import GROUP, creates, gadget, gadgets, install, repeated
 from tests.benchmarks.processes import bare, kcp
 from tests.benchmarks.row import Row, percentiles
 
@@ -64,8 +66,54 @@ async def rules_row(directory: Path) -> AsyncIterator[Row]:
             yield Row(name, f"{mine.rate:,.0f}/s", "", f"{mine.rate / plain:.0%}", "", percentiles(mine))
 
 
+async def updates_row(directory: Path) -> AsyncIterator[Row]:
+    """Durable updates of 1 KB custom resources by 16 clients: the processor's time of one, compared with that of a bare durable write."""
+    number = 3_000
+
+    async def updates(target: Target, kind: str, start: int) -> list[tuple[bytes, bytes]]:
+        listed = json.loads((await target.one("GET", gadgets("a"))).partition(b"\r\n\r\n")[2])
+        return list(requests(target, kind, start, listed["items"]))
+
+    def requests(target: Target, kind: str, start: int, items: list[dict[str, Any]]) -> Iterator[tuple[bytes, bytes]]:
+        for at, item in enumerate(items, start):
+            name = item["metadata"]["name"]
+            path = f"{gadgets('a')}/{name}"
+            if kind == "PUT":
+                item["spec"]["replicas"] = at
+                body = json.dumps(item, separators=(",", ":")).encode()
+                yield target.head("PUT", path, len(body)), body
+                continue
+            spec = b'"spec":{"replicas":%d}' % (at if kind != "apply without a change" else 7)
+            if kind == "merge patch":
+                body = b"{%s}" % spec
+                yield target.head("PATCH", path, len(body), content_type="application/merge-patch+json"), body
+                continue
+            body = b'{"apiVersion":"%s/v1","kind":"Gadget","metadata":{"name":"%s"},%s}' % (GROUP.encode(), name.encode(), spec)
+            path += "?fieldManager=bench&force=true"
+            yield target.head("PATCH", path, len(body), content_type="application/apply-patch+yaml"), body
+
+    with bare(directory) as other:
+        names = (f"g{at}" for at in range(10**9))
+        await run(other.target, creates(other.target, "/commit", islice(names, 1_000)), connections=16)
+        before = other.cpu_seconds
+        await run(other.target, creates(other.target, "/commit", islice(names, number)), connections=16)
+        theirs = (other.cpu_seconds - before) / number
+    with kcp(directory / "updates") as ours:
+        await install(ours.target, "a")
+        await run(ours.target, creates(ours.target, gadgets("a"), (f"g{at}" for at in range(number))), connections=16, expect=b" 201 ")
+        for kind, wanted in (("PUT", ""), ("merge patch", ""), ("apply of a field", ""), ("apply without a change", "")):
+            await run(ours.target, iter(await updates(ours.target, kind, 10)), connections=16)
+            requested = await updates(ours.target, kind, 10_010)
+            before = ours.cpu_seconds
+            result = await run(ours.target, iter(requested), connections=16)
+            mine = (ours.cpu_seconds - before) / number
+            name = f"{kind}, 1 KB CR, durable, 16 clients, CPU"
+            yield Row(name, f"{mine * 1e6:,.0f} us", f"{theirs * 1e6:,.0f} us", f"{mine / theirs:.1f}x", wanted, percentiles(result))
+
+
 REQUEST_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {
     "get": get_row,
     "create": create_row,
+    "updates": updates_row,
     "cel-create": rules_row,
 }
