@@ -4,7 +4,9 @@ Each Python but the one that runs this script has an environment of its own in .
 or constraints.txt change. Coverage is counted with sys.monitoring, which Python has since 3.12 and which costs next to nothing. Where the
 newest Python is older, all tests run and nothing is measured; `make coverage` measures there, in about twice the time.
 
-python hack/run_pythons.py [--prepare] [--ends] [--only 3.13] [-- PYTEST_ARGUMENTS]
+The part for the oldest Python can run with other tests: --print-part names it, and --elsewhere leaves it out.
+
+python hack/run_pythons.py [--prepare] [--ends] [--only 3.13] [--print-part | --elsewhere] [-- PYTEST_ARGUMENTS]
 """
 
 from __future__ import annotations
@@ -36,12 +38,9 @@ EXTRAS: Final = "coverage,etcd,explain,test"
 ALL: Final = ("tests", "--ignore=tests/typing")
 """What runs on the newest Python. The types are checked where mypy is."""
 PART: Final = (
-    "tests/admission",
     "tests/aio",
     "tests/apimachinery",
-    "tests/apis",
     "tests/authn",
-    "tests/authz",
     "tests/client",
     "tests/contrib",
     "tests/controllers",
@@ -57,12 +56,10 @@ PART: Final = (
     "tests/telemetry",
     "tests/tenancy",
     "tests/watchcache",
-    "--ignore=tests/apis/upstream",
-    "--ignore=tests/authz/rbac",
 )
-"""What runs on the others: at least a part of each layer, and what depends on asyncio, on Python's parsers and on the platform.
+"""What runs on the others: what depends on asyncio, on Python's parsers and on the platform.
 
-The rules about kinds and roles work on plain values, which no version of Python reads in another way."""
+The rules about kinds, admission and roles work on plain values, which no version of Python reads in another way."""
 
 
 class Python(NamedTuple):
@@ -79,12 +76,18 @@ class Python(NamedTuple):
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--prepare", action="store_true", help="make the environments, and run nothing")
+    arguments.add_argument("--print-part", action="store_true", help="print what the oldest runs, if it is the Python of this script")
+    arguments.add_argument("--elsewhere", action="store_true", help="leave out what --print-part prints")
     arguments.add_argument("--only", metavar="VERSION", help="one of them, such as 3.13")
     arguments.add_argument("--ends", action="store_true", help="the oldest and the newest of them")
     arguments.add_argument("pytest", nargs="*", help="further arguments of pytest, behind --")
     given = arguments.parse_args()
     supported = supported_versions()
     found = find()
+    here = found[0].path == sys.executable and len(found) > 1
+    if given.print_part:
+        print(" ".join(PART) if here else "")
+        return
     if given.ends:
         found = [python for python in found if python in {found[0], found[-1]}]
     ready = {python: commands for python in found if (commands := prepare(python, required=python.name in supported))}
@@ -92,7 +95,7 @@ def main() -> None:
         return
     newest = max(ready)
     for python, commands in ready.items():
-        if given.only in {None, python.name}:
+        if given.only in {None, python.name} and not (given.elsewhere and here and python == found[0]):
             run(python, commands, given.pytest, whole=python == newest)
     missing = {f"3.{minor}" for minor in MINORS} - {python.name for python in ready}
     if given.ends:

@@ -16,7 +16,7 @@ from kcp_py.options.kinds import BOOLEAN
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-CONFIG_FILE: Final = "Every setting is also a key of the --config file: --secure-port is securePort."
+CONFIG_FILE: Final = "Every setting is also a key of the --config file: --log-level is logLevel."
 
 
 class SettingsCommand(Documented):

@@ -19,7 +19,7 @@ SERVING_EXITS: Final = ("stopped in order", "it could not start or had to stop, 
 
 KUBECONFIG: Final = ("KUBECONFIG", "Kubeconfigs, separated by colons, where --kubeconfig is not given.")
 ADMIN_KUBECONFIG: Final = (".kcp/admin.kubeconfig", "Used where neither --kubeconfig nor KUBECONFIG is given; kcp-py start writes it.")
-SETTINGS_VARIABLES: Final = ("KCP_PY_…", "Each setting: --secure-port is KCP_PY_SECURE_PORT. Flags take precedence.")
+SETTINGS_VARIABLES: Final = ("KCP_PY_…", "Each setting: --log-level is KCP_PY_LOG_LEVEL. Flags take precedence.")
 EVERYWHERE: Final = (("NO_COLOR", "Any text: no colours on a terminal."),)
 ROOT_FILES: Final = (
     (".kcp", "The root directory (--root-directory)."),

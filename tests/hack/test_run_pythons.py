@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hack import run_pythons
 from hack.run_pythons import ALL, MINORS, PART, ROOT, Python, find, supported_versions
 
 HERE = Python((sys.version_info.major, sys.version_info.minor), sys.executable)
@@ -53,3 +54,21 @@ def test_what_runs_exists(path: str) -> None:
     """A folder that was moved would be left out without a word, and one that is ignored would run."""
     path = path.removeprefix("--ignore=")
     assert any((ROOT / path).rglob("test_*.py")) or (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize(("others", "printed", "ran"), [([99], PART, [99]), ([], (), [0]), ([-1, 99], (), [-1, 99])])
+def test_a_part_runs_once(others: list[int], printed: tuple[str, ...], ran: list[int], monkeypatch, capsys) -> None:
+    """The part for the oldest Python runs where --print-part has named it, and nowhere else; without other Pythons all tests run here.
+
+    The versions are relative: 0 is the present one.
+    """
+    found = sorted([HERE, *(Python((3, sys.version_info.minor + other), f"/python{other}") for other in others)])
+    seen: list[int] = []
+    monkeypatch.setattr(run_pythons, "find", lambda: found)
+    monkeypatch.setattr(run_pythons, "prepare", lambda python, **_: Path(python.path).parent)
+    monkeypatch.setattr(run_pythons, "run", lambda python, *_, **__: seen.append(python.version[1] - sys.version_info.minor))
+    for arguments in (["--print-part"], ["--ends", "--elsewhere"]):
+        monkeypatch.setattr(sys, "argv", ["run_pythons.py", *arguments])
+        run_pythons.main()
+    assert capsys.readouterr().out.split() == list(printed)
+    assert seen == ran
