@@ -70,8 +70,8 @@ def test_java(tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("go")
 def test_go() -> None:
-    """The tests of the module: clusters that share nothing, the wildcard, kubeconfigs, servers of their own, starts that fail."""
+    """The tests of the module: clusters, the wildcard, kubeconfigs, servers of their own, starts that fail, faults, time."""
     program = built(ROOT / "sdk" / "go" / "kcptest", "test", "-c", ".")
     output = run([str(program), "-test.v", f"-test.timeout={SECONDS}s"], program.parent)
-    assert output.count("--- PASS: ") == 4
+    assert output.count("\n--- PASS: ") == 7
     assert "--- SKIP" not in output

@@ -272,6 +272,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "testing": [
         Row("faultpoints faultrules", "testing/test_faults", "rules are seen in the requests that they change"),
+        Row("settling", "testing/test_clock", "controllers are waited for between two times"),
         Row("objects", "testing/test_round_trip", "makes the objects of the round trips"),
         Row("client_objects client_reads client_watches client_writes", "client/test_remote", "suites: they are tests themselves"),
         Row(

@@ -342,6 +342,7 @@ class ControlPlane(Extensions):
             usage=quotas,
             absent=batteries.absent_controllers,
         )
+        self.loops = loops
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         self._start_monitoring(supervisor, storage, clusters.prefix)
         start_compaction(options, supervisor, storage, clock)

@@ -286,13 +286,17 @@ class BlockingClock:
         """The time of day of the server, in UTC."""
         return self._clock.now
 
-    def advance(self, seconds: float | timedelta) -> None:
+    def advance(self, seconds: float | timedelta, *, settle: bool = False) -> None:
         """`FakeClock.advance`."""
-        self._server.run(self._clock.advance(seconds))
+        self._server.run(self._clock.advance(seconds, settle=settle))
 
-    def advance_to(self, when: datetime | float) -> None:
+    def advance_to(self, when: datetime | float, *, settle: bool = False) -> None:
         """`FakeClock.advance_to`."""
-        self._server.run(self._clock.advance_to(when))
+        self._server.run(self._clock.advance_to(when, settle=settle))
+
+    def settle(self) -> None:
+        """`FakeClock.settle`."""
+        self._server.run(self._clock.settle())
 
 
 class BridgedObjects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from time import monotonic as system_monotonic
 from time import time as system_time
@@ -40,7 +40,7 @@ class FakeClock(Clock):
     stands still. It belongs to one event loop.
     """
 
-    __slots__ = ("_armed", "_frozen_at", "_handle", "_offset", "_order", "_origin", "_timers")
+    __slots__ = ("_armed", "_frozen_at", "_handle", "_offset", "_order", "_origin", "_settling", "_timers")
 
     def __init__(self, now: datetime | float | None = None, *, frozen: bool = False) -> None:
         """Start a clock.
@@ -62,6 +62,7 @@ class FakeClock(Clock):
         self._timers: list[tuple[float, int, _Timer]] = []
         self._handle: asyncio.TimerHandle | None = None
         self._armed = 0.0
+        self._settling: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def now(self) -> datetime:
@@ -73,19 +74,42 @@ class FakeClock(Clock):
         """Whether it stands still between advances."""
         return self._frozen_at is not None
 
-    async def advance(self, seconds: float | timedelta) -> None:
+    def attach(self, settle: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        """Have `settle` wait for a function, too: that of a control plane, until it has done all due work. Returns what detaches it."""
+        self._settling.append(settle)
+        return lambda: self._settling.remove(settle)
+
+    async def settle(self) -> None:
+        """Wait until the work that is due has been done by the controllers of the servers that have this clock. No time passes by that.
+
+        Raises:
+            TimeoutError: they were not done after 30 seconds of the machine.
+        """
+        await self._let_run()
+        for wait in tuple(self._settling):
+            await wait()
+
+    async def advance(self, seconds: float | timedelta, *, settle: bool = False) -> None:
         """Let time pass. Whatever becomes due on the way runs in its order, each at its time.
 
         Code that was woken has had a few turns of the event loop when this returns; work that takes longer, such as writes to a disk, may
-        still be under way. Wait for its outcome, not for a time.
+        still be under way. Wait for its outcome, or let it `settle`.
+
+        Args:
+            seconds: how much time.
+            settle: `settle` before, and whenever something has become due: a controller that asks to be called again every 30 seconds is
+                called ten times in five minutes, and each call ends before the time goes on.
 
         Raises:
             ValueError: the time is negative: `monotonic` never goes back.
+            TimeoutError: as `settle`.
         """
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         if not 0 <= seconds < float("inf"):
             raise ValueError("a clock goes forward only, by a finite time")
+        pause = self.settle if settle else self._let_run
+        await pause()
         target = self._monotonic() + seconds
         for _ in range(_STEPS):
             self._drop_cancelled()
@@ -93,14 +117,14 @@ class FakeClock(Clock):
                 break
             self._set(self._timers[0][0])
             self._run_due()
-            await self._let_run()
+            await pause()
         self._set(target)
         self._run_due()
-        await self._let_run()
+        await pause()
 
-    async def advance_to(self, when: datetime | float) -> None:
+    async def advance_to(self, when: datetime | float, *, settle: bool = False) -> None:
         """Let time pass until a time of day. Raises: as `advance`."""
-        await self.advance((when.timestamp() if isinstance(when, datetime) else when) - self._time())
+        await self.advance((when.timestamp() if isinstance(when, datetime) else when) - self._time(), settle=settle)
 
     def _monotonic(self) -> float:
         return (system_monotonic() if self._frozen_at is None else self._frozen_at) + self._offset

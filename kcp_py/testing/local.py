@@ -117,10 +117,28 @@ class LocalServer:
         """`new_cluster` as a context. The cluster stays until the server ends: nothing is to be cleaned up."""
         yield await self.new_cluster(name)
 
+    async def settle(self) -> None:
+        """Wait until the controllers of the server have done the work that is due. Requests over HTTP are not waited for.
+
+        Raises:
+            TimeoutError: they were not done after 30 seconds.
+        """
+        from kcp_py.testing.settling import settle  # noqa: PLC0415 - few tests need it
+
+        await settle(self.control_plane)
+
     async def aclose(self) -> None:
         """Stop serving HTTP."""
         if self._edge is not None:
             await self._edge.stop()
+
+
+def attach_clock(plane: ControlPlane) -> Callable[[], None]:
+    """Let the clock of a control plane wait for its controllers, if it is one that tests set forward. Returns what detaches it."""
+    from kcp_py.testing.clock import FakeClock  # noqa: PLC0415 - of tests with a clock
+    from kcp_py.testing.settling import settle  # noqa: PLC0415
+
+    return plane.clock.attach(lambda: settle(plane)) if isinstance(plane.clock, FakeClock) else lambda: None
 
 
 def cluster_name(text: str, suffix: str) -> Name:
@@ -203,6 +221,8 @@ async def control_plane(
             if edge is not None:
                 stack.callback(edge.close)
             plane = await stack.enter_async_context(create(options, **arguments))
+            if arguments.get("clock") is not None:
+                stack.callback(attach_clock(plane))
             server = LocalServer(plane, users, directory, edge)
             stack.push_async_callback(server.aclose)
             if edge is not None:

@@ -20,9 +20,13 @@ from kcp_py.options import Options
 from kcp_py.serving.files import write_private_file
 from kcp_py.serving.server import event_loop_factory
 from kcp_py.telemetry.logs import configure_logging
+from kcp_py.testing import remotecontrol
+from kcp_py.testing.clock import FakeClock
 from kcp_py.testing.clusters import Cluster
 from kcp_py.testing.edge import Edge
+from kcp_py.testing.faults import Faults
 from kcp_py.testing.parents import Parent
+from kcp_py.testing.settling import settle
 from kcp_py.testing.users import ADMIN, Users
 
 API_VERSION: Final = "testing.kcp-py.dev/v1"
@@ -75,7 +79,12 @@ async def _run(plan: Plan, out: IO[str]) -> None:
         users = Users()
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(edge.close)
-            control_plane = await stack.enter_async_context(ControlPlane(edge.options, authenticators=[users]))
+            clock = FakeClock()
+            faults = Faults(clock)
+            control_plane = ControlPlane(edge.options, authenticators=[users], clock=clock, **faults.added_to({}, edge.options.etcd_prefix))
+            control_plane.mount(remotecontrol.PATH, remotecontrol.RemoteControl(faults, clock))
+            await stack.enter_async_context(control_plane)
+            clock.attach(lambda: settle(control_plane))
             stack.push_async_callback(edge.stop)
             await edge.start(control_plane, users.admin_token)
             line = await _describe(plan, edge, control_plane)
@@ -132,6 +141,7 @@ async def _describe(plan: Plan, edge: Edge, control_plane: ControlPlane) -> dict
         "version": __version__,
         "pid": os.getpid(),
         "url": access.url,
+        "testingURL": f"{access.url}{remotecontrol.PATH}",
         "clusterURL": f"{access.url}/clusters/{{name}}",
         "kubeconfig": str(kubeconfig),
         "user": ADMIN,

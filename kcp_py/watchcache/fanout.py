@@ -225,6 +225,12 @@ class Fanout:
                 for watcher in group:
                     watcher.end(WatchEndedError())
 
+    @property
+    def unread(self) -> int:
+        """Events that watchers have not taken."""
+        groups = [group for hub in self._hubs.values() for group in (*hub.by_cluster.values(), hub.all_clusters)]
+        return sum(watcher.unread for group in groups for watcher in group)
+
     def is_watched(self, prefix: str, cluster: str) -> bool:
         """Whether `end_watches` with these arguments would end a watch."""
         hub = self._hubs.get(prefix)

@@ -86,6 +86,11 @@ class Watcher:
         return (not self.namespace or route.namespace == self.namespace) and (not self.name or route.name == self.name)
 
     @property
+    def unread(self) -> int:
+        """Live events that were not taken."""
+        return len(self._buffer)
+
+    @property
     def has_backlog(self) -> bool:
         """Whether older events are still to be delivered before the live ones."""
         return self._backlog is not None

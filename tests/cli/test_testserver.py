@@ -87,6 +87,13 @@ def test_the_line_is_all_that_a_client_needs(tmp_path):
     assert ask(line, "/clusters/other-name/api/v1/namespaces/default/configmaps/a")[0] == 404
     assert ask(line, "/clusters/any-name/api/v1/configmaps", token="wrong")[0] == 401
     assert Path(line["kubeconfig"]).stat().st_mode & 0o777 == 0o600
+    control = line["testingURL"].removeprefix(line["url"])
+    assert ask(line, f"{control}/faults", token="wrong")[0] == 401
+    fault = {"kind": "storageError", "cluster": "any-name", "times": 1}
+    assert ask(line, f"{control}/faults", method="POST", body=fault)[0] == 201
+    assert ask(line, "/clusters/any-name/api/v1/namespaces/default/configmaps/a", method="DELETE")[0] == 503
+    assert ask(line, f"{control}/clock", method="POST", body={"advance": "8h"})[0] == 200
+    assert ask(line, "/clusters/any-name/api/v1/namespaces/default/configmaps/a", method="DELETE")[0] == 200
     process.terminate()
     assert process.communicate(timeout=60) == ("", None)
     assert process.wait() == 0
@@ -170,4 +177,4 @@ def test_help_names_the_settings_that_the_command_has(capsys):
     assert run(["test-server", "--help"]) == 0
     out = capsys.readouterr().out
     assert "--simulate" in out
-    assert "--secure-port" not in out
+    assert "\n  --secure-port" not in out

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kcp_py import GroupVersionResource
+from kcp_py import Controller, ControllerContext, ControllerSource, GroupVersionResource, Key, Later
 from kcp_py.testing import FakeClock, control_plane
+from kcp_py.testing.settling import settle
 from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
@@ -117,3 +118,83 @@ async def test_tokens_end_with_the_clock() -> None:
         assert await accepted()
         await clock.advance(200)
         assert not await accepted()
+
+
+async def test_each_call_of_a_controller_ends_before_time_goes_on() -> None:
+    """One that asks to be called again every 30 seconds is called ten times in five minutes, at its times."""
+    clock = FakeClock(START, frozen=True)
+    seen: list[float] = []
+
+    class Counter(Controller):
+        """Writes the time of its calls into the object."""
+
+        name = "counter"
+        per_cluster = 1
+        sources = (ControllerSource(MAPS),)
+
+        def __init__(self, context: ControllerContext) -> None:
+            self._client = context.client
+
+        async def reconcile(self, key: Key) -> Later | int:
+            """Write, then wait."""
+            if key.name != "count":
+                return 0
+            seen.append((clock.now - START).total_seconds())
+            for number in range(3):
+                patch = {"data": {f"time-{number}": str(seen[-1])}}
+                await self._client.patch(key.cluster, MAPS, key.namespace, key.name, document=patch)
+            return Later(30)
+
+    async with control_plane(parts={"clock": clock, "controllers": [Counter]}, controllers=("counter",)) as server:
+        cluster = await server.new_cluster()
+        await server.client.create(cluster.name, MAPS, {"metadata": {"name": "count", "namespace": "default"}})
+        await clock.settle()
+        assert set(seen) == {0.0}
+        await clock.advance(300, settle=True)
+        assert sorted(set(seen)) == [30.0 * number for number in range(11)]
+        found = await server.client.get(cluster.name, MAPS, "default", "count")
+        assert found["data"]["time-2"] == "300.0"
+    await clock.settle()
+
+
+async def test_what_never_ends_is_named() -> None:
+    """A controller that does not return is the reason of the error."""
+    release = asyncio.Event()
+
+    class Stuck(Controller):
+        """Waits."""
+
+        name = "stuck"
+        per_cluster = 1
+        sources = (ControllerSource(MAPS),)
+
+        def __init__(self, _: ControllerContext) -> None:
+            pass
+
+        async def reconcile(self, _: Key) -> int:
+            """Wait."""
+            await release.wait()
+            return 0
+
+    async with control_plane(parts={"controllers": [Stuck]}, controllers=("stuck",)) as server:
+        await server.settle()
+        cluster = await server.new_cluster()
+        await server.client.create(cluster.name, MAPS, {"metadata": {"name": "a", "namespace": "default"}})
+        await server.control_plane.backend.fanout.reached(await server.control_plane.backend.access.storage.revision())
+        with pytest.raises(TimeoutError, match="stuck"):
+            await settle(server.control_plane, timeout=0.05)
+        release.set()
+        await server.settle()
+
+
+async def test_events_go_at_their_time() -> None:
+    """Nothing has to be waited for, and nothing goes before."""
+    clock = FakeClock(START, frozen=True)
+    async with control_plane(parts={"clock": clock}, controllers=("event-ttl-controller",), event_ttl=3600.0) as server:
+        cluster = await server.new_cluster()
+        event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"namespace": "default"}, "type": "Normal"}
+        await server.client.create(cluster.name, EVENTS, event)
+        await clock.advance(3500, settle=True)
+        assert len((await server.client.list(cluster.name, EVENTS, "default")).items) == 1
+        await clock.advance(600, settle=True)
+        assert (await server.client.list(cluster.name, EVENTS, "default")).items == []

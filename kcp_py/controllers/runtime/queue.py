@@ -74,6 +74,11 @@ class WorkQueue:
         return sum(map(len, self._waiting.values()))
 
     @property
+    def idle(self) -> bool:
+        """Whether no key waits for a worker, and no worker has one. Keys may wait for their time."""
+        return not self._waiting and not self._taken
+
+    @property
     def delayed(self) -> int:
         """How many keys wait for their time."""
         return len(self._delayed)

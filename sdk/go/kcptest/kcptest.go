@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -52,17 +53,20 @@ type Options struct {
 // Server is a running server.
 type Server struct {
 	url, token string
+	testing    string
 	authority  []byte
 	kubeconfig string
 	process    *exec.Cmd
 	input      io.Closer
-	once       sync.Once
+	once, dial sync.Once
+	http       *http.Client
 	ended      error
 }
 
 // line is what the server prints when it is ready.
 type line struct {
 	URL        string `json:"url"`
+	TestingURL string `json:"testingURL"`
 	Token      string `json:"token"`
 	CAData     string `json:"caData"`
 	Kubeconfig string `json:"kubeconfig"`
@@ -119,6 +123,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 			return nil, fmt.Errorf("kcptest: the server did not start: %w", errors.Join(err, process.Wait()))
 		}
 		server.url, server.token, server.authority, server.kubeconfig = about.URL, about.Token, []byte(about.CAData), about.Kubeconfig
+		server.testing = about.TestingURL
 		return server, nil
 	}
 }
