@@ -35,7 +35,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("items", "proxy/test_eventlog", "differences are the events of a log"),
         Row("serving", "proxy/test_application", "each test serves a proxy"),
     ],
-    "aggregated": [Row("authorization namespaces", "aggregated/test_server", "decisions of the delegate are seen in answers")],
+    "aggregated": [Row("namespaces", "aggregated/test_server", "decisions of the delegate are seen in answers")],
     "": [Row("__main__", "cli/test_process", "the process is its behaviour")],
     "controlplane": [
         Row("serviceaccounts", "authn/serviceaccount/test_authenticator", "puts the parts together, seen through the whole server"),

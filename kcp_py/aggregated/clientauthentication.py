@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.authn.authenticator import Credentials
 from kcp_py.authn.requestheader import ProxyHeaders, RequestHeaders
 from kcp_py.authn.vouched import user_of_the_only
@@ -96,15 +96,14 @@ class ClientAuthentication:
         )
         self._names, self._headers = options.requestheader_allowed_names, ProxyHeaders.of(*given)
         self._users = self._reader()
+        self._accepts_proxies = True
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         """See `Authenticator`: the user that a front proxy names."""
+        if not self._accepts_proxies and credentials.proxy_certificate_der is not None:
+            # TLS goes by the authority of before for a few seconds.
+            raise unauthorized()
         return await self._users.authenticate(credentials)
-
-    @property
-    def allowed_names(self) -> tuple[str, ...]:
-        """The common names of front proxies that count now; empty for any."""
-        return self._names
 
     def prepare_files(self) -> None:
         """Write authorities without a key, where none has been published yet.
@@ -131,6 +130,7 @@ class ClientAuthentication:
             self._write(self._client_ca, published.client_ca)
         if self._proxy_ca is not None:
             self._write(self._proxy_ca, published.proxy_ca)
+            self._accepts_proxies = bool(published.proxy_ca)
             if (published.allowed_names, published.headers) != (self._names, self._headers):
                 self._names, self._headers = published.allowed_names, published.headers
                 self._users = self._reader()

@@ -6,10 +6,8 @@ It is a plain Kubernetes API server: paths have no logical cluster, unless the k
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -18,11 +16,9 @@ import structlog
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client.transport import Transport, status_error_of
 from kcp_py.egress.operatorwebhook import OperatorWebhook
-from kcp_py.kubeconfig import KubeconfigContext, KubeconfigError
+from kcp_py.kubeconfig import KubeconfigContext
 from kcp_py.kubeconfig.credentials import Credentials
 
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds the credentials of its service account."""
 _CALL_SECONDS: Final = 10.0
 """How long a review may take (k8s.io/apiserver `pkg/server/options/authentication.go`, `ClientTimeout`)."""
 _PAUSE_SECONDS: Final = 1.0
@@ -34,29 +30,13 @@ _WATCH_SECONDS: Final = 300
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.aggregated")
 
 
-def in_cluster_context(directory: Path = SERVICE_ACCOUNT) -> KubeconfigContext:
-    """The API server of the cluster in which this process is a pod, with the credentials of its service account.
-
-    Source: k8s.io/client-go `rest/config.go` (`InClusterConfig`).
-
-    Raises:
-        KubeconfigError: the process is not a pod with a service account.
-    """
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
-    if not host or not port or not (directory / "token").exists():
-        raise KubeconfigError("no kubeconfig is given, and this is not a pod with a service account")
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    cluster = {"server": server, "certificate-authority": str(directory / "ca.crt")}
-    return KubeconfigContext(directory / "token", cluster, {"tokenFile": str(directory / "token")}, "service account")
-
-
 def context_of(kubeconfig: str | None) -> KubeconfigContext:
     """The context of a kubeconfig; without one that of the pod.
 
     Raises:
         KubeconfigError: there is none, or it cannot be used.
     """
-    return KubeconfigContext.load(kubeconfig, None) if kubeconfig else in_cluster_context()
+    return KubeconfigContext.load(kubeconfig, None) if kubeconfig else KubeconfigContext.in_cluster()
 
 
 def reviews_of(context: KubeconfigContext, resource: str) -> OperatorWebhook:

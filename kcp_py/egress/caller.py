@@ -48,7 +48,6 @@ _ANY_NUMBER: Final = 1_000_000
 _PATIENCE_SECONDS: Final = 3600.0
 """Longer than any timeout of a call, which includes the time in the queue."""
 _IDLE_SECONDS: Final = 60.0
-_CHUNK_BYTES: Final = 65536
 _REDIRECTS: Final = 10
 """As Go's client."""
 _SAME_REQUEST: Final = frozenset((307, 308))

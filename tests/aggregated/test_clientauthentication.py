@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from kcp_py.aggregated.clientauthentication import ClientAuthentication, PublishedError, keyless_authority, parse_published
+from kcp_py.apimachinery.errors import StatusError
+from kcp_py.authn.authenticator import Credentials
+from kcp_py.logicalcluster import ROOT
 from kcp_py.options import Options
 from tests.aggregated.conftest import published
 from tests.serving.authorities import new_authority
@@ -49,7 +54,20 @@ def test_other_values_are_refused(data: dict[str, Any]) -> None:
         parse_published({"data": data})
 
 
-def test_files_follow_the_configmap(tmp_path: Path) -> None:
+async def accepted(authentication: ClientAuthentication, *names: str) -> list[str]:
+    """The names of front proxies whose headers count."""
+    found = []
+    for name in names:
+        der = PROXIES.issue(name).certificate.public_bytes(Encoding.DER)
+        with suppress(StatusError):
+            user = await authentication.authenticate(Credentials({b"x-remote-user": b"bob"}, None, ROOT, "/", der))
+            assert user is not None
+            found.append(name)
+    return found
+
+
+@pytest.mark.anyio
+async def test_files_follow_the_configmap(tmp_path: Path) -> None:
     """They have an authority without a key before the first one and after the last one; an unreadable one changes nothing."""
     client, proxy = tmp_path / "pki/client.crt", tmp_path / "pki/proxy.crt"
     authentication = ClientAuthentication(Options(), client_ca=client, proxy_ca=proxy)
@@ -59,22 +77,29 @@ def test_files_follow_the_configmap(tmp_path: Path) -> None:
     authentication.publish({})
     assert proxy.read_bytes() == keyless
     authentication.publish(published(PROXIES, USERS, "front"))
-    assert (client.read_bytes(), proxy.read_bytes(), authentication.allowed_names) == (USERS.pem, PROXIES.pem, ("front",))
+    assert (client.read_bytes(), proxy.read_bytes()) == (USERS.pem, PROXIES.pem)
+    assert await accepted(authentication, "front", "other") == ["front"]
     authentication.publish({"data": {"requestheader-allowed-names": "no JSON"}})
-    assert (proxy.read_bytes(), authentication.allowed_names) == (PROXIES.pem, ("front",))
+    assert proxy.read_bytes() == PROXIES.pem
+    assert await accepted(authentication, "front", "other") == ["front"]
+    authentication.publish(published(PROXIES, USERS))
+    assert await accepted(authentication, "front", "other") == ["front", "other"]
     authentication.publish(None)
     assert PROXIES.pem not in (client.read_bytes(), proxy.read_bytes())
-    assert authentication.allowed_names == ()
+    # TLS still takes the authority of before for a moment.
+    assert await accepted(authentication, "front", "other") == []
+    assert await authentication.authenticate(Credentials({b"x-remote-user": b"bob"}, None, ROOT, "/")) is None
 
 
-def test_files_of_the_program_are_left_alone(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_files_of_the_program_are_left_alone() -> None:
     """With a given authority of front proxies, the names of the options count, too."""
     options = Options(requestheader_allowed_names=("mine",))
     authentication = ClientAuthentication(options, client_ca=None, proxy_ca=None)
     authentication.prepare_files()
     authentication.publish(published(PROXIES, USERS, "front"))
-    assert authentication.allowed_names == ("mine",)
-    assert list(tmp_path.iterdir()) == []
+    authentication.publish(None)
+    assert await accepted(authentication, "front", "mine") == ["mine"]
 
 
 def test_the_keyless_authority_is_another_each_time() -> None:
