@@ -10,10 +10,12 @@ every server follow. It passes neither validation nor admission: the program tha
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
@@ -232,29 +234,45 @@ class Snapshots:
         name = state.name
         present = await self._content(name)
         try:
-            wanted = self._stored(name, snapshot.objects, snapshot.claims)
+            wanted = await self._stored(name, snapshot.objects, snapshot.claims)
         except ValueError as error:
             raise errors.bad_request(f"the snapshot cannot be restored: {error}") from error
-        before = self._stored(name, present.objects, present.claims)
-        puts = [Put(key, value) for key, value in wanted.items() if before.get(key) != value]
-        deletes = [Delete(key) for key in before if key not in wanted]
-        # A definition and a namespace are there before what needs them, and go after it.
-        puts.sort(key=lambda put: self._rank(put.key))
-        deletes.sort(key=lambda delete: -self._rank(delete.key))
-        operations: list[Operation] = [*deletes, *puts]
+        before = await self._stored(name, present.objects, present.claims)
+        operations = await self._operations(wanted, before)
         prefixes = {f"{self._root}{key.prefix}" for objects in (present.objects, snapshot.objects) for key in objects}
-        revision = 0
-        if operations:
-            self._ledger.expect(name)
-        for start in range(0, len(operations), _BATCH):
-            revision = await self._write(state, prefixes, operations[start : start + _BATCH])
-            if state.create_with:
-                state = await self._existing(name)
-        if operations:
-            await self._ledger.replaced(name)
+        revision = await self._carry_out(state, prefixes, operations) if operations else 0
         objects = [operation for operation in operations if not operation.key.startswith(self._claims)]
         written = sum(isinstance(operation, Put) for operation in objects)
         return Restored(name, revision, written, len(objects) - written)
+
+    async def _operations(self, wanted: Mapping[str, bytes], before: Mapping[str, bytes]) -> Sequence[Operation]:
+        """What makes one content out of another. A definition and a namespace are there before what needs them, and go after it."""
+        turns = TimeSlice()
+        ranked: tuple[list[Operation], ...] = ([], [], [], [], [], [])
+        for key in before:
+            await turns.yield_if_due()
+            if key not in wanted:
+                ranked[2 - self._rank(key)].append(Delete(key))
+        for key, value in wanted.items():
+            await turns.yield_if_due()
+            if before.get(key) != value:
+                ranked[3 + self._rank(key)].append(Put(key, value))
+        return [*chain.from_iterable(ranked)]
+
+    async def _carry_out(self, state: ClusterState, prefixes: set[str], operations: Sequence[Operation]) -> int:
+        """Write, and count quotas and limits again, also after a part. Returns the revision."""
+        name, revision = state.name, 0
+        self._ledger.expect(name)
+        try:
+            for start in range(0, len(operations), _BATCH):
+                revision = await self._write(state, prefixes, operations[start : start + _BATCH])
+                if state.create_with:
+                    state = await self._existing(name)
+                # Some stores write without waiting for anything.
+                await asyncio.sleep(0)
+        finally:
+            await self._ledger.replaced(name)
+        return revision
 
     async def _write(self, state: ClusterState, prefixes: set[str], operations: Sequence[Operation]) -> int:
         # While the cluster lives: its labels and limits may change meanwhile.
@@ -283,7 +301,7 @@ class Snapshots:
         claims = (await storage.range(folder, revision=revision)).items
         return _Content(revision, objects, {item.key[len(folder) :]: item.value for item in claims})
 
-    def _stored(self, cluster: Name, objects: Mapping[StoredKey, bytes], claims: Mapping[str, bytes]) -> dict[str, bytes]:
+    async def _stored(self, cluster: Name, objects: Mapping[StoredKey, bytes], claims: Mapping[str, bytes]) -> dict[str, bytes]:
         """Objects and claims by their keys in a cluster, which are checked: a snapshot may come from anywhere.
 
         Raises:
@@ -291,7 +309,9 @@ class Snapshots:
         """
         of_prefix: dict[tuple[str, bool], ResourceKeys] = {}
         found = {}
+        turns = TimeSlice()
         for place, value in objects.items():
+            await turns.yield_if_due()
             keys = of_prefix.get((place.prefix, bool(place.namespace)))
             if keys is None:
                 keys = of_prefix[place.prefix, bool(place.namespace)] = self._keys_at(place)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kcp_py import ControlPlane, GroupVersionResource, Options, errors, parse_name
+from kcp_py.storage.contract import UnavailableError
 from kcp_py.tenancy.snapshots import Snapshot, StoredKey
 
 pytestmark = pytest.mark.anyio
@@ -204,6 +205,47 @@ async def test_quotas_hold_after_a_restore_and_in_a_clone(plane: ControlPlane) -
             await client.create(cluster, MAPS, config_map("three"))
     await plane.snapshots.restore(Snapshot(A, 0, {}))
     await client.create(A, MAPS, config_map("without"))
+
+
+async def test_quotas_count_a_part_of_a_restore(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that fails meanwhile leaves neither a quota with old numbers nor a cluster that is taken for one with quotas."""
+    client, snapshots = plane.client, plane.snapshots
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    await client.create(A, QUOTAS, {**quota, "spec": {"hard": {"count/configmaps": "3"}}})
+    empty = await snapshots.save(A)
+    for name in ("one", "two"):
+        await client.create(A, MAPS, config_map(name))
+    full = await snapshots.save(A)
+    await snapshots.restore(empty)
+    monkeypatch.setattr("kcp_py.tenancy.snapshots._BATCH", 1)
+    write, written = snapshots._write, 0
+
+    async def failing(*arguments: Any) -> int:
+        nonlocal written
+        written += 1
+        if written > len(full) - 1:
+            raise UnavailableError("gone")
+        return await write(*arguments)
+
+    monkeypatch.setattr(snapshots, "_write", failing)
+    with pytest.raises(errors.StatusError, match="cannot be reached"):
+        await snapshots.restore(full)
+    left = len(await names(plane))
+    used = (await client.get(A, QUOTAS, "default", "q"))["status"]["used"]["count/configmaps"]
+    assert used == str(left)
+
+
+async def test_others_have_their_turns_during_a_large_clone(plane: ControlPlane) -> None:
+    """Also on a store that waits for nothing."""
+    for start in range(0, 2000, 100):
+        await asyncio.gather(*(plane.client.create(A, MAPS, config_map(f"map-{start + one}")) for one in range(100)))
+    seen = set()
+    cloning = asyncio.create_task(plane.snapshots.clone(A, B))
+    while not cloning.done():
+        seen.add(await plane.backend.access.storage.revision())
+        await asyncio.sleep(0)
+    await cloning
+    assert len(seen) > 3
 
 
 async def test_a_clone_without_quotas_leaves_no_guard(plane: ControlPlane) -> None:
