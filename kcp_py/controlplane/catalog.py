@@ -15,11 +15,12 @@ from kcp_py.apis.certificates.install import SIGNING_REQUESTS
 from kcp_py.apis.certificates.strategy import SigningRequestStrategy
 from kcp_py.apis.core.componentstatuses import component_statuses
 from kcp_py.apis.core.configuration import ConfigMapStrategy
-from kcp_py.apis.core.kubernetes_service import kubernetes_service
+from kcp_py.apis.core.kubernetes_service import RANGE, kubernetes_service, service_network
 from kcp_py.apis.core.namespaceobjects import root_ca_config_map
 from kcp_py.apis.jwt.resource import cluster_authentication
 from kcp_py.apis.kcp.logicalclusters import LogicalClusterStrategy
 from kcp_py.apis.metrics import ClusterUsages, cluster_usages
+from kcp_py.apis.rbac.policy import without_kcp_policy
 from kcp_py.apis.upstream.flowcontrol import FLOW_CONTROL
 from kcp_py.apis.upstream.priorityclasses import PRIORITY_CLASSES, system_priority_classes
 from kcp_py.apis.upstream.provider import UpstreamKinds
@@ -105,6 +106,7 @@ def build_catalog(
     crd_keys = resource_keys(root, *CRDS.group_resource, namespaced=False)
     defaults = {
         **kubernetes_service(options.external_url(options.secure_port), kubernetes_ip(options)),
+        **service_network(options.service_cluster_ip_range or (RANGE,)),
         PRIORITY_CLASSES: system_priority_classes,
         **FLOW_CONTROL,
     }
@@ -135,6 +137,8 @@ def build_catalog(
         SIGNING_REQUESTS.group_resource: SigningRequestStrategy(access.clock),
     }
     provided = (*filter(batteries.serves, builtin_resources(root, strategies=strategies, rests=rests)), *upstream)
+    if options.single_cluster:
+        provided = tuple(without_kcp_policy(one) for one in provided)
     _check_distinct(provided, declared)
     versions = ServedVersions(options.runtime_config, single_cluster=options.single_cluster)
     shown = (one if options.namespace_objects else _without_object(one) for one in (*provided, *added) if versions.serves(one))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
 from kcp_py.bootstrap.rbac import policy_objects
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.resource import DefaultObjects
+from kcp_py.registry.resource import DefaultObjects, ServedResource
 from kcp_py.registry.store.defaults import place_of
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -71,6 +72,23 @@ _KCP: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     ],
     "clusterrolebindings": [_binding(KCP_ADMINS, "cluster-admin"), _binding(CLUSTER_OPERATORS, CLUSTER_OPERATORS)],
 }
+
+
+@cache
+def _kcp_places() -> frozenset[str]:
+    return frozenset(obj["metadata"]["name"] for objects in _KCP.values() for obj in objects)
+
+
+def without_kcp_policy(resource: ServedResource) -> ServedResource:
+    """A resource without the roles and bindings of kcp, for a server whose one cluster is all that there is."""
+    inherited = resource.default_objects
+    if inherited is None or resource.group != GROUP or resource.resource not in _KCP:
+        return resource
+
+    def objects(cluster: str, uid: str, created_at: str) -> Mapping[str, bytes]:
+        return {place: value for place, value in inherited(cluster, uid, created_at).items() if place not in _kcp_places()}
+
+    return replace(resource, default_objects=objects)
 
 
 @cache

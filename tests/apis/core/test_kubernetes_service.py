@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apis.core.kubernetes_service import PLACE, kubernetes_service
+from kcp_py.apis.core.kubernetes_service import PLACE, kubernetes_service, service_network
 from kcp_py.apis.upstream.resources import upstream_resources
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -74,3 +74,28 @@ def test_each_life_of_each_cluster_has_its_own() -> None:
     uids = {made(resource, cluster=cluster, uid=uid)["metadata"]["uid"] for resource, cluster, uid in places}
     assert len(uids) == len(places)
     assert made(SERVICES) == made(SERVICES)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "address", "family"), [(["10.1.0.0/16"], "10.1.0.1", "IPv4"), (["fd00:1::/112", "10.0.0.0/24"], "fd00:1::1", "IPv6")]
+)
+def test_the_range_of_services_and_their_first_address_are_objects(ranges: list[str], address: str, family: str) -> None:
+    """As upstream makes them: each is valid, lacks no default and has no unknown field."""
+    found = {resource: one("team-a", "1", CREATED) for resource, one in service_network(ranges).items()}
+    (network,), (place,) = (list(objects) for objects in found.values())
+    assert (network, place) == ("kubernetes", address)
+    for resource, objects in found.items():
+        served = next(one for one in upstream_resources("/registry", [str(resource)]) if one.group_resource == resource)
+        obj = orjson.loads(next(iter(objects.values())))
+        assert (obj["apiVersion"], obj["kind"]) == (served.storage_group_version, served.kind)
+        filled = orjson.loads(orjson.dumps(obj))
+        assert served.schema.prune(filled) == []
+        served.schema.default(filled)
+        assert filled == obj
+        assert served.strategy.validate(obj) == []
+        if resource.resource == "servicecidrs":
+            assert obj["spec"] == {"cidrs": ranges}
+            assert obj["status"]["conditions"][0]["status"] == "True"
+        else:
+            assert obj["spec"] == {"parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}}
+            assert obj["metadata"]["labels"]["ipaddress.kubernetes.io/ip-family"] == family

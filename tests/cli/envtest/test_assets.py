@@ -139,6 +139,14 @@ def test_nothing_shows_logical_clusters(server: Server) -> None:
     groups = [group["name"] for group in server.call("GET", "/apis")[1]["groups"]]
     assert "apps" in groups
     assert not [name for name in groups if "kcp" in name]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    for kind in ("clusterroles", "clusterrolebindings"):
+        names = [one["metadata"]["name"] for one in server.call("GET", f"{rbac}/{kind}")[1]["items"]]
+        assert "cluster-admin" in names
+        assert not [name for name in names if "kcp" in name]
+    assert server.call("GET", f"{rbac}/clusterroles/system:kcp:workspace:access")[0] == 404
+    network = server.call("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes")[1]
+    assert network["spec"]["cidrs"] == ["10.0.0.0/24"]
     assert "v1beta1" not in {v["version"] for g in server.call("GET", "/apis")[1]["groups"] for v in g["versions"]}
 
 
