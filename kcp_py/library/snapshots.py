@@ -93,13 +93,13 @@ class SnapshotStorage(RestStorage):
         found = state.objects.get((request.target.namespace, request.target.name))
         if found is None:
             raise errors.not_found(request.target.resource.group_resource, request.target.name)
-        return dict(found.obj)
+        return _given(found.obj)
 
     async def list(self, request: ReadRequest) -> ObjectsAt:
         """`RestStorage.list`."""
         state = await self._fresh(request, self.freshness)
         namespace = request.target.namespace
-        return ObjectsAt([dict(one.obj) for place, one in state.objects.items() if namespace in {"", place[0]}], self._version)
+        return ObjectsAt([_given(one.obj) for place, one in state.objects.items() if namespace in {"", place[0]}], self._version)
 
     def common_version(self, versions: Mapping[Name, int]) -> int:
         """`RestStorage.common_version`: the highest one that is not behind a change that the list of a cluster has not."""
@@ -118,7 +118,7 @@ class SnapshotStorage(RestStorage):
             if options.send_initial_events or options.resource_version in {"", "0"}:
                 for (place, _), one in list(state.objects.items()):
                     if namespace in {"", place}:
-                        yield ObjectEvent("ADDED", dict(one.obj))
+                        yield ObjectEvent("ADDED", _given(one.obj))
                 if options.send_initial_events and options.allow_watch_bookmarks:
                     yield bookmark(after, initial_events_end=True)
             else:
@@ -130,7 +130,7 @@ class SnapshotStorage(RestStorage):
                 for change in state.behind(after):
                     after = change.version
                     if namespace in {"", change.obj["metadata"].get("namespace", "")}:
-                        yield ObjectEvent(change.type, dict(change.obj), change.previous)
+                        yield ObjectEvent(change.type, _given(change.obj), change.previous)
                 if options.allow_watch_bookmarks and after < self._version and not state.behind(after):
                     after = self._version
                     yield bookmark(after)
@@ -276,3 +276,8 @@ async def _wait(news: asyncio.Event, seconds: float) -> None:
             await news.wait()
     except TimeoutError:
         return
+
+
+def _given(obj: Object) -> Object:
+    """An object for one answer, to whose metadata the server adds: `clusterName` belongs to requests over all clusters alone."""
+    return {**obj, "metadata": dict(obj["metadata"])}

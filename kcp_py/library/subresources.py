@@ -20,6 +20,8 @@ from kcp_py.server.connection import Connection
 Serving = Callable[..., Any] | RestStorage
 """A function, a `RestStorage`, or a class of it that is made without arguments."""
 _VERBS: Final = ("connect", "create", "get", "update")
+_OF_NAMESPACES: Final = ("finalize", "status")
+"""The only subresources that paths of namespaces can name (k8s.io/apiserver `endpoints/request/requestinfo.go`)."""
 CONNECTED_VERBS: Final = ("create", "get")
 """The verbs of a subresource that streams: those of GET and POST, as `pods/exec` has."""
 
@@ -97,6 +99,8 @@ def attach(attachments: list[Attachment], serving: Serving, place: Place, client
     resource = GroupResource(group, name)
     if not name or not place.name or "/" in place.resource + place.name:
         raise ValueError(f"no subresource: {place.resource}/{place.name}")
+    if place.resource == "namespaces" and place.name not in _OF_NAMESPACES:
+        raise ValueError(f"namespaces/{place.name}: the URL is that of the resource {place.name} in a namespace")
     clusters = None if place.clusters is None else frozenset(map(parse_name, place.clusters))
     made: Any = serving() if isinstance(serving, type) and issubclass(serving, RestStorage) else serving
     if isinstance(made, RestStorage):

@@ -85,6 +85,15 @@ async def test_objects_keep_versions_until_they_change(api: Api, prices: Prices)
     await api.fails(404, "GET", f"{PRICES}/gin")
 
 
+async def test_requests_over_all_clusters_leave_nothing_in_objects(api: Api, prices: Prices) -> None:
+    """The objects that are kept are answered to requests for one cluster as before."""
+    prices.set("a", tea=5)
+    before = await api.ok("GET", f"{PRICES}/tea")
+    (shown,) = (await api.ok("GET", "/clusters/*/apis/example.com/v1/prices"))["items"]
+    assert shown["metadata"]["clusterName"] == "a"
+    assert await api.ok("GET", f"{PRICES}/tea") == before
+
+
 async def test_pages_are_of_one_state(api: Api, prices: Prices) -> None:
     """Objects that come and go between two pages are not seen. A token of another request, and an unknown one, are refused."""
     prices.set("a", **{f"p{number}": number for number in range(5)})

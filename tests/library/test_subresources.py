@@ -119,6 +119,7 @@ def test_wrong_arguments_are_refused_at_once(tmp_path: Path) -> None:
     for arguments, problem in (
         ({"resource": "pods", "name": "x", "verb": "list"}, "none of"),
         ({"resource": "pods", "name": "a/b"}, "no subresource"),
+        ({"resource": "namespaces", "name": "log"}, "the resource log in a namespace"),
     ):
         with pytest.raises(ValueError, match=problem):
             cp.subresource(**arguments)(print)  # type: ignore[arg-type]
