@@ -48,11 +48,10 @@ def main(path: str) -> int:
         path: of the socket, in a directory for this user alone.
     """
     with contextlib.ExitStack() as stack:
-        lock = stack.enter_context(open(f"{path}.lock", "a"))  # noqa: PTH123 - it has the name of the socket
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        lock = _locked(path)
+        if lock is None:
             return 0
+        stack.callback(os.close, lock)
         prepare()
         with contextlib.suppress(FileNotFoundError):
             Path(path).unlink()
@@ -62,10 +61,36 @@ def main(path: str) -> int:
         listener.listen(_BACKLOG)
         # No child is waited for: programs get the exit codes over their connections.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        _Forks(listener, lock.fileno()).run()
-        with contextlib.suppress(FileNotFoundError):
-            Path(path).unlink()
+        _Forks(listener, lock).run()
+        for file in (path, f"{path}.lock"):
+            with contextlib.suppress(FileNotFoundError):
+                Path(file).unlink()
+        with contextlib.suppress(OSError):
+            Path(path).parent.rmdir()
     return 0
+
+
+def _locked(path: str) -> int | None:
+    """The descriptor of the locked file of the socket; None where another process has it."""
+    file = Path(f"{path}.lock")
+    while True:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            # A warm process that ends has just removed the directory.
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The one that had the lock may have removed the file since: a lock of it keeps no other process out.
+            if file.stat().st_ino == os.fstat(lock).st_ino:
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        except FileNotFoundError:
+            pass
+        os.close(lock)
 
 
 def prepare() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -363,6 +364,20 @@ def kill_warm(directory: Path, *, oldest: bool) -> None:
     for number in [first] if oldest else forks:
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
+
+
+def test_a_warm_process_that_is_unused_leaves_nothing(tmp_path: Path) -> None:
+    """Neither its socket nor the directory of it, and a second one ends at once while the lock is held."""
+    path = tmp_path / "warm" / "socket"
+    text = f"from kcp_py.cli.envtest import warm; warm.IDLE_SECONDS = 0; print(warm.main({str(path)!r}), warm.main({str(path)!r}))"
+    command = [sys.executable, "-c", text]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout == "0 0\n"
+    assert list(tmp_path.iterdir()) == []
+    path.parent.mkdir()
+    with path.with_name("socket.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout == "0 0\n"
+    assert [file.name for file in path.parent.iterdir()] == ["socket.lock"]
 
 
 def test_flags_are_refused_through_a_warm_process(shared: Path, tmp_path: Path) -> None:
