@@ -21,6 +21,8 @@ import pytest
 from e2e.conftest import ServerProcess
 from e2e.goprograms import MODULES, built
 from e2e.informer import configmap
+from e2e.programs import running
+from tests.ports import reserve_port
 
 # One worker builds all Go programs, one after the other, while the others test. As the largest group it begins first.
 pytestmark = pytest.mark.xdist_group("go")
@@ -84,6 +86,18 @@ def forgetful(new_server: Callable[..., ServerProcess]) -> ServerProcess:
     return server.start()
 
 
+@pytest.fixture
+def proxy(server: ServerProcess, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A caching proxy in front of the server: where it is, for the Go tests."""
+    port = reserve_port()
+    command = [sys.executable, "-m", "kcp_py", "proxy", "--kubeconfig", str(server.kubeconfig), "--listen", f"127.0.0.1:{port}"]
+    with running(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        assert f"127.0.0.1:{port}" in process.stdout.readline()
+        authority = str(tmp_path / ".kcp-proxy/pki/ca.crt")
+        yield {"E2E_PROXY_URL": f"https://127.0.0.1:{port}", "E2E_PROXY_CA": authority, "E2E_PROXY_TOKEN": server.token}
+
+
 def test_go_format() -> None:
     """The Go code is formatted as all Go code is."""
     gofmt = shutil.which("gofmt")
@@ -126,6 +140,8 @@ def test_go(go_tests: Path, run: GoTest, request: pytest.FixtureRequest) -> None
     }
     if "E2E_FORGETFUL_KUBECONFIG" in _needs(run.name):
         environment["E2E_FORGETFUL_KUBECONFIG"] = str(request.getfixturevalue("forgetful").kubeconfig)
+    if "proxied(" in _needs(run.name):
+        environment |= request.getfixturevalue("proxy")
     completed = subprocess.run(
         [str(go_tests), "-test.run", f"^{run.name}$", "-test.v", f"-test.timeout={TEST_SECONDS}s"],
         capture_output=True,

@@ -123,6 +123,78 @@ async def test_a_length_without_its_header(tmp_path: Path) -> None:
         assert all("content-length: " in head or "transfer-encoding" in head for head in map(str.lower, server.heads))
 
 
+HEAD = b"HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer admin\r\nConnection: close\r\n"
+FOLLOWER = b"\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+WATCH = b"GET /api/v1/configmaps?watch=true&resourceVersion=0&timeoutSeconds=9999999999999999999 "
+
+
+async def answers_of(port: int | None, request: bytes) -> bytes:
+    """The bytes that a connection gives back until its end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    async with asyncio.timeout(60):
+        answer = await reader.read(-1)
+    writer.close()
+    return answer
+
+
+async def test_requests_that_two_servers_may_read_differently(tmp_path: Path) -> None:
+    """They are refused, and none of their parts reaches the API server, with whose connection the proxy may have a certificate."""
+    upgrade = b"Upgrade: websocket\r\n"
+    cases = [
+        b"POST /x " + HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n" + FOLLOWER,
+        b"POST /x " + HEAD + b"Transfer-Encoding: xchunked\r\n" + FOLLOWER,
+        b"POST /x " + HEAD + b"Content-Length: 0\r\nContent-Length: 44\r\n" + FOLLOWER,
+        b"POST /x " + HEAD.replace(b"close", b"Upgrade") + upgrade + b"Content-Length: 44\r\n" + FOLLOWER,
+        b"GET /x " + HEAD.replace(b"close", b"Upgrade") + upgrade + b"Transfer-Encoding: chunked\r\n" + FOLLOWER,
+        b"GET /x " + HEAD + b"X-A: b\r\n Impersonate-User: admin\r\n\r\n",
+        b"GET /x " + HEAD + b"X-A: b\rImpersonate-User: admin\r\n\r\n",
+        b"GET /x " + HEAD + b"X-A: b\0\r\n\r\n",
+        b"GET /x " + HEAD + b"Impersonate-User : admin\r\n\r\n",
+        b"GET /\xc3\xa9?x=\xff " + HEAD + b"\r\n",
+        b"GET /x#y " + HEAD + b"\r\n",
+        b"CONNECT 127.0.0.1:22 " + HEAD + b"\r\n",
+        b"GET /x " + HEAD + b"Host: evil\r\n\r\n",
+        b"GET /x " + HEAD + b"X-A: " + b"a" * 2_000_000 + b"\r\n\r\n",
+    ]
+    async with scripted() as server, World(tmp_path).proxy(server.context, share_credentials=True) as proxied:
+        for request in cases:
+            answer = await answers_of(proxied.client.base_url.port, request)
+            assert answer[:10] == b"HTTP/1.1 4", (request[:200], answer)
+            assert answer.count(b"HTTP/1.1 ") == 1
+        assert server.heads == []
+
+
+async def test_paths_that_two_servers_may_read_differently(tmp_path: Path) -> None:
+    """They are passed on as they are, in the name of their client, and never answered from a cache."""
+    paths = [
+        "//api/v1/configmaps",
+        "/clusters/a/../b/api/v1/configmaps",
+        "/clusters/a/%2e%2e/b/api/v1/configmaps",
+        "/clusters/%61/api/v1/configmaps",
+        "/clusters/a%2Fb/api/v1/configmaps",
+        "/clusters/*/api/v1/configmaps",
+        "/clusters//api/v1/configmaps",
+        "/api/v1/./configmaps",
+        "/api/v1/configmaps/",
+        "/api/v1/configmaps;a=b",
+    ]
+    async with scripted() as server, World(tmp_path).proxy(server.context, stale_ok=True) as proxied:
+        for path in paths:
+            request = f"GET {path}?resourceVersion=0 ".encode() + HEAD + b"X-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n\r\n"
+            assert b"200 OK" in await answers_of(proxied.client.base_url.port, request)
+            assert server.heads[-1].startswith(f"GET {path}?resourceVersion=0 HTTP/1.1\r\n")
+            assert "authorization: bearer admin" in server.heads[-1].lower()
+            assert "x-remote" not in server.heads[-1].lower()
+        assert (len(server.heads), list(proxied.proxy.caches)) == (len(paths), [])
+        # The longest time that a client can ask for.
+        request = WATCH + HEAD + b"\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxied.client.base_url.port)
+        writer.write(request)
+        assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
 async def _all_messages(socket) -> None:
     while True:
         await socket.recv()
