@@ -6,16 +6,21 @@ import asyncio
 import re
 import shutil
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from kcp_py.options import Options
+from kcp_py.proxy.application import CachingProxy, ProxySettings
+from kcp_py.proxy.serving import serve_proxy
 from tests.authz.conftest import binding
 from tests.proxy.conftest import ADMIN, BOB, CACHED, CLUSTER, DEFAULT, MAPS, PATIENCE, Proxied, World, configmap
 from tests.proxy.scripted import scripted
 from tests.proxy.scripted import until as until_true
+from tests.serving.authorities import Issued, client_context, new_authority
 
 pytestmark = pytest.mark.anyio
 ROLES = f"{CLUSTER}/apis/rbac.authorization.k8s.io/v1"
@@ -419,3 +424,71 @@ async def test_offline_answers_are_as_new_as_they_must_be(tmp_path: Path) -> Non
         for query in ({"resourceVersion": "102"}, {"resourceVersion": "102", "watch": "true"}):
             answer = await proxied.client.get("/api/v1/configmaps", params=query)
             assert answer.status_code == 503, answer.text
+
+
+async def test_a_client_that_does_not_read(tmp_path: Path) -> None:
+    """Its watch ends behind too many events, and nothing waits for it for ever; others go on."""
+    async with scripted() as server, World(tmp_path).proxy(server.context) as proxied:
+
+        async def sleep(_: float) -> None:
+            await asyncio.sleep(0.01)
+
+        proxied.proxy._sleep = sleep
+        await proxied.names("/api/v1/configmaps")
+        await until_true(lambda: server.waiting == 1)
+        (cache,) = proxied.proxy.caches
+        head = b"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxied.client.base_url.port, limit=1)
+        writer.write(b"GET /api/v1/configmaps?watch=true&resourceVersion=100 " + head)
+        await until_true(lambda: cache.is_watched)
+        for number in range(60):
+            server.put(f"map-{number:02}", key="x" * 1_000_000)
+            assert await cache.reached(server.version, PATIENCE)
+        await until_true(lambda: not cache.is_watched)
+        async with proxied.watching("/api/v1/configmaps", resourceVersion=str(server.version)) as watch:
+            server.put("last")
+            assert await watch.next() == [("ADDED", "last")]
+        del reader
+        writer.transport.abort()
+
+
+async def test_client_certificates(tmp_path: Path) -> None:
+    """Over TLS: users of the accepted authority are impersonated, others are strangers, and neither impersonates."""
+    ca, strangers, folder = new_authority("clients"), new_authority("strangers"), tmp_path / "proxy"
+    (tmp_path / "clients.crt").write_bytes(ca.pem)
+    options = Options(root_directory=folder, secure_port=0, client_ca_file=tmp_path / "clients.crt", shutdown_grace_period=5)
+    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
+    settings = ProxySettings(accept_certificates=True)
+    async with scripted() as server, CachingProxy(server.context, settings) as proxy:
+        task = asyncio.create_task(serve_proxy(proxy, options, on_ready=ready.set_result, stop=stop))
+        url = await ready
+
+        async def ask(issued: Issued | None, **headers: str) -> int:
+            """The status of an answer; 0 where the handshake fails."""
+            trusted = options.ca_file
+            context = ssl.create_default_context(cafile=trusted) if issued is None else client_context(trusted, issued, tmp_path)
+            server.heads.clear()
+            async with httpx.AsyncClient(verify=context, base_url=url) as client:
+                with suppress(httpx.TransportError):
+                    return (await client.get("/version", headers=headers)).status_code
+            return 0
+
+        def identity() -> list[str]:
+            lines = [line for head in server.heads for line in head.splitlines()]
+            return [line for line in lines if line.lower().startswith(("authorization", "impersonate", "x-remote"))]
+
+        forged = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
+        assert await ask(ca.issue("bob", "dev"), **forged) == 200
+        assert identity() == ["Authorization: Bearer own", "impersonate-user: bob", "impersonate-group: dev"]
+        assert await ask(None, **forged) == 200
+        assert identity() == []
+        assert await ask(strangers.issue("admin", "system:masters"), **forged) in {0, 200, 401}
+        assert identity() == []
+        assert await ask(ca.issue("bob"), **{"Impersonate-User": "admin"}) == 400
+        assert await ask(ca.issue("bob"), **{"Impersonate-Group": "system:masters"}) == 400
+        assert await ask(ca.issue("bob\r\nx: y")) == 401
+        assert server.heads == []
+        assert await ask(ca.issue("bob"), Authorization="Bearer mine") == 200
+        assert identity() == ["authorization: Bearer mine"]
+        stop.set()
+        await task
