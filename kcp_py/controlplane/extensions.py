@@ -346,7 +346,7 @@ class Extensions:
 
         Raises:
             RuntimeError: the control plane has been entered.
-            ValueError: the path is not one, or hides paths of the server.
+            ValueError: the path is not one, or hides paths of the server; FastAPI does not take the function.
         """
         self._check_open()
         from kcp_py.library.routes import Route, check_path  # noqa: PLC0415
@@ -354,7 +354,12 @@ class Extensions:
         check_path(path, access)
 
         def add(function: R) -> R:
-            self._routes.append(Route(path, function, tuple(method.upper() for method in methods), settings, access))
+            # All pages are one application: a function that it does not take would take them with it at the first request.
+            from kcp_py.server.pages.application import check_route  # noqa: PLC0415 - the framework is slow to import
+
+            made = Route(path, function, tuple(method.upper() for method in methods), settings, access)
+            check_route(path, function, made.methods, settings)
+            self._routes.append(made)
             return function
 
         return add

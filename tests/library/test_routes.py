@@ -181,6 +181,24 @@ def test_what_is_not_a_path_is_refused(path: str) -> None:
         cp.mount("/ships/{name}", answering)
 
 
+class Odd:
+    """No type of a parameter."""
+
+
+async def test_a_function_that_fastapi_does_not_take_is_refused_when_it_is_added() -> None:
+    """It cannot take the pages of the server with it."""
+    cp = control_plane()
+
+    def answer(odd: Odd) -> None: ...
+
+    with pytest.raises(ValueError, match='"/fleet": Invalid args for'):
+        cp.get("/fleet")(answer)
+    with pytest.raises(ValueError, match=r'"/fleet": .*unknown'):
+        cp.get("/fleet", unknown=1)(lambda: None)
+    async with client(cp) as http:
+        assert (await http.get("/version")).status_code == 200
+
+
 @pytest.mark.parametrize("place", ["route", "mount", "middleware", "middleware-late"])
 @pytest.mark.parametrize("error", [ValueError("hunter2"), SystemExit("hunter2"), KeyboardInterrupt()], ids=["value", "exit", "interrupt"])
 async def test_a_failure_is_a_status_and_hurts_no_other_request(place: str, error: BaseException) -> None:

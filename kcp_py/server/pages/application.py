@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import Metric
@@ -74,6 +74,18 @@ def create_application(*, checks: HealthChecks, registry: Registry, paths: Paths
         return Response(await asyncio.to_thread(generate_latest, everything), media_type=CONTENT_TYPE_LATEST)
 
     return application
+
+
+def check_route(path: str, function: Callable[..., Any], methods: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Check that a function can be added to the application.
+
+    Raises:
+        ValueError: FastAPI does not take it.
+    """
+    try:
+        APIRouter().add_api_route(path, function, methods=[*methods], **settings)
+    except Exception as error:
+        raise ValueError(f'"{path}": {error}') from error
 
 
 class _Everything(LibraryCollector):
