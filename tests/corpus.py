@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 from functools import cache
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+CACHE = REPOSITORY / ".cache" / "corpus"
 
 
 def find_corpus() -> Path | None:
@@ -39,12 +41,25 @@ _JsonLoader.yaml_implicit_resolvers = {
 
 
 def read(path: str) -> Any:
-    """One YAML document of the corpus, as a server would have decoded it."""
+    """One YAML document of the corpus, as a server would have decoded it.
+
+    Decoded documents are kept as JSON in the repository's `.cache`, because each process of the tests reads hundreds of them.
+    """
     assert CORPUS is not None
-    data = (CORPUS / path).read_bytes()
-    decoded = yaml.load(gzip.decompress(data) if path.endswith(".gz") else data, Loader=_JsonLoader)
+    file = CORPUS / path
+    state = file.stat()
+    kept = CACHE / hashlib.sha256(f"{file} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()
+    try:
+        return json.loads(kept.read_text("utf-8"))
+    except FileNotFoundError:
+        data = file.read_bytes()
     # Keys become text on the way from YAML to JSON.
-    return json.loads(json.dumps(decoded))
+    text = json.dumps(yaml.load(gzip.decompress(data) if path.endswith(".gz") else data, Loader=_JsonLoader))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    written = kept.with_suffix(f".{os.getpid()}")
+    written.write_text(text, "utf-8")
+    written.replace(kept)
+    return json.loads(text)
 
 
 def rows(index: str) -> list[dict[str, Any]]:
