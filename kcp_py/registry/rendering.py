@@ -5,7 +5,8 @@ An object is stored as compact JSON whose members begin in a fixed order, withou
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"a":"b"},"name":"game",...},"data":{...}}
 
 so everything up to the first brace of `metadata` is known beforehand (the *head*), and `annotations`, where there are any, come
-right behind it. A read puts resourceVersion and the cluster's annotation between head and rest::
+right behind it. `labels` follow, where selectors find them without decoding the object (see `kcp_py.registry.store.labels`).
+A read puts resourceVersion and the cluster's annotation between head and rest::
 
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"7","annotations":{"kcp.io/cluster":"team-a","a":"b"},"name":...
 
@@ -31,6 +32,8 @@ _ANNOTATIONS: Final = b'"annotations":{'
 def encode_stored(obj: dict[str, Any]) -> bytes:
     """The stored form of an object in its storage version. `metadata` must hold neither resourceVersion nor the cluster's annotation."""
     metadata = obj["metadata"]
+    if metadata.get("labels"):
+        metadata = {"labels": metadata["labels"], **metadata}
     if metadata.get("annotations"):
         metadata = {"annotations": metadata["annotations"], **metadata}
     stored = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}

@@ -36,7 +36,7 @@ _KEY_OVERHEAD: Final = 64
 class Span:
     """The rendered elements of the keys in [lower, upper), in key order, each preceded by a comma."""
 
-    __slots__ = ("_ends", "data", "keys", "lower", "since", "size", "upper")
+    __slots__ = ("_ends", "data", "keys", "labels", "lower", "since", "size", "upper")
 
     def __init__(self, lower: str, upper: str, since: int, keys: Sequence[str], elements: Sequence[bytes]) -> None:
         self.lower = lower
@@ -47,6 +47,19 @@ class Span:
         self._ends = array("Q", accumulate(map(len, elements)))
         self.size = len(self.data) + sum(map(len, keys)) + _KEY_OVERHEAD * len(keys)
         """The approximate number of bytes in memory."""
+        self.labels: Sequence[bytes] | None = None
+        """The labels of the elements, once a selector needed them."""
+
+    def element(self, position: int) -> bytes:
+        """One element, without its comma."""
+        return self.data[(self._ends[position - 1] if position else 0) + position + 1 : self._ends[position] + position + 1]
+
+    def bounds(self) -> Iterator[tuple[int, int]]:
+        """Where each element begins and ends in `data`."""
+        start = 1
+        for position, end in enumerate(self._ends, start=1):
+            yield start, end + position
+            start = end + position + 1
 
     def part(self, first: int, end: int) -> bytes:
         """The elements from the position `first` on, up to `end` (exclusive)."""
@@ -106,7 +119,7 @@ class Reading:
 
 
 class RangeCache:
-    """The cache of all spans, bounded in bytes. One prefix takes at most half of them, and the least recently used prefix is evicted."""
+    """The cache of all spans, bounded in bytes. One prefix takes three quarters at most, and the least recently used prefix is evicted."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -231,7 +244,7 @@ class RangeCache:
         if table is not None and table.maker != maker:
             self._forget(prefix)
             table = None
-        if (table.size if table is not None else 0) + span.size > self._max_bytes >> 1:
+        if (table.size if table is not None else 0) + span.size > self._max_bytes // 4 * 3:
             return
         if table is None:
             table = self._tables[prefix] = _Table(maker, span.since)

@@ -148,9 +148,9 @@ def test_a_span_takes_the_place_of_those_that_it_covers(spans: RangeCache) -> No
 
 
 def test_they_are_bounded_by_bytes() -> None:
-    """One prefix takes half at the most and keeps what it has; of several the longest unused gives way."""
+    """One prefix takes three quarters at the most and keeps what it has; of several the longest unused gives way."""
     spans = RangeCache(max_bytes=1_000)
-    keep(spans, span("a", size=300), span("b", size=300))
+    keep(spans, span("a", size=500), span("b", size=300))
     assert spans.find(P, "m", P + "a", 0) is not None
     assert spans.find(P, "m", P + "b", 0) is None
     for cluster in "bc":

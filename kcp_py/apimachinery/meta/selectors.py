@@ -92,6 +92,11 @@ class LabelSelector:
         """Whether everything matches."""
         return not self.requirements and not self._never
 
+    @property
+    def single_values(self) -> Sequence[tuple[str, str]]:
+        """Labels that every selected object has."""
+        return self._single
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
         if self._only_required:

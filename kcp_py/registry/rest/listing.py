@@ -18,6 +18,7 @@ from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection, can_select
 from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
 from kcp_py.registry.store.access import holds
+from kcp_py.registry.store.labels import labels_of
 from kcp_py.registry.store.visible import ALL_VISIBLE, NONE_VISIBLE, visible_at
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, CompactedError, KeyValue
@@ -78,6 +79,7 @@ class Listing:
         self.options = options
         self.items: Final = StoredItems(registry, target)
         self.selection = Selection(options, target.resource)
+        self.labels: Final = self.selection.labels
         self.namespace = target.namespace if target.only is None else ""
         """The one namespace of all clusters that is asked for: their keys have no common prefix."""
         self.selective = bool(self.namespace) or not self.selection.empty
@@ -154,8 +156,8 @@ class Listing:
 
     @property
     def renderable(self) -> bool:
-        """Whether all of the list is answered, and pages can be had as bytes."""
-        return self.selection.empty and can_render(self.target.served, self._next(0, 0))
+        """Whether pages can be had as bytes: everything is selected, or labels alone decide."""
+        return (self.selection.empty or self.labels is not None) and can_render(self.target.served, self._next(0, 0))
 
     async def rendered(self) -> RenderedPage:
         """The next page, of `limit` objects or else a chunk of the whole list, as bytes.
@@ -197,10 +199,19 @@ class Listing:
 
     def _next(self, limit: int, max_bytes: int) -> Scan:
         target = self.target
-        counted = bool(self.options.limit)
+        counted = bool(self.options.limit) and self.selection.empty
         name = self.selection.name
         return Scan(
-            target.only, target.namespace, self.start, limit, self.revision, counted, max_bytes, by_name=name, visible=self._visible
+            target.only,
+            target.namespace,
+            self.start,
+            limit,
+            self.revision,
+            counted,
+            max_bytes,
+            by_name=name,
+            labels=self.labels,
+            visible=self._visible,
         )
 
     async def _look(self) -> None:
@@ -272,7 +283,7 @@ class Listing:
 async def _matching(listing: Listing, *, as_stored: AsStored | None, answered: bool) -> AsyncIterator[list[Selected]]:
     """See `Listing.portions`."""
     limit = listing.options.limit
-    selection = listing.selection
+    selection, labels = listing.selection, listing.labels
     target, items = listing.target, listing.items
     chosen = size = 0
     full = False
@@ -299,10 +310,14 @@ async def _matching(listing: Listing, *, as_stored: AsStored | None, answered: b
             await turns.yield_if_due()
             obj = converted
             if not selection.empty:
-                if obj is None:
-                    obj = await items.decoded(item, served, cluster)
-                if not selection.matches(obj, served.resource):
-                    continue
+                if labels is not None and obj is None:
+                    if not labels.selects(labels_of(item.value)):
+                        continue
+                else:
+                    if obj is None:
+                        obj = await items.decoded(item, served, cluster)
+                    if not selection.matches(obj, served.resource):
+                        continue
             found.append(Selected(item, served, cluster, obj))
             size += len(item.value)
             if limit and (chosen + len(found) >= limit or size > LARGEST_PAGE_BYTES):

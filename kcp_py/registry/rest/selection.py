@@ -12,6 +12,7 @@ from kcp_py.apimachinery.meta.fieldselectors import FieldSelector
 from kcp_py.apimachinery.meta.options import ListOptions
 from kcp_py.apimachinery.meta.selectors import LabelSelector
 from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.store.labels import LabelChoice
 
 _MOST_OTHERS: Final = 100
 """CRDs of other clusters that a selection remembers."""
@@ -52,6 +53,11 @@ class Selection:
         self.empty = self._labels.empty and self._fields.empty
         self.name = self._fields.requires_exact_match("metadata.name") or ""
         """The one name that is selected; empty where names are not restricted to one."""
+
+    @property
+    def labels(self) -> LabelChoice | None:
+        """The choice of a selection that looks at nothing but labels; None for others."""
+        return LabelChoice(self._labels) if self._fields.empty and not self._labels.empty else None
 
     @property
     def names_only(self) -> bool:

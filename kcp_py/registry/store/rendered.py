@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Final, NamedTuple
 
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import crd_revision_at, default_items, with_defaults
+from kcp_py.registry.store.labels import labels_of
 from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_at
 from kcp_py.registry.store.read import load
 from kcp_py.registry.store.scan import Scan
@@ -119,17 +121,23 @@ async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> Re
     lower = max(what.start, listed.prefix)
     revision, trusted = await _beginning(listed, lower, what.revision)
     page: _Page | None = None
+    turns = TimeSlice()
     while True:
         count, size = (page.count, page.size) if page is not None else (0, 0)
         span = listed.span(lower, revision) if trusted else None
         if span is None:
-            if count:
+            if page is not None:
                 await asyncio.sleep(0)
-            wanted = _Limits(limit - count if limit else 0, max(what.max_bytes - size, 0))
+            # Of the objects that are read, a selector may choose few.
+            wanted = _Limits(limit - count if limit and what.labels is None else 0, max(what.max_bytes - size, 0))
             span = await _read(listed, lower, wanted, revision, reading=reading, latest=not what.revision)
             revision, trusted = span.since, True
         if page is None:
             page = await _begin_page(listed, what, lower, revision)
+        if what.labels is not None:
+            await turns.yield_if_due()
+            page.hide(span)
+            span = what.labels.part_of(span)
         first, cut = bisect_left(span.keys, lower), bisect_left(span.keys, upper)
         until = span.upper if cut == len(span.keys) else upper
         lower = until if page.take(span, first, cut, until) else page.last + "\x00"
@@ -164,6 +172,15 @@ class _Page:
         """How many of the elements come from spans."""
         self.size = 0
         self.last = ""
+
+    def hide(self, span: Span) -> None:
+        """Drop default objects in whose places something is stored, which the elements taken from a span may not show."""
+        until = bisect_left(self.namespace_items, span.upper, self._at, key=_key)
+        shown = [at for at in range(self._at, until) if not _holds(span, self.namespace_items[at].key)]
+        if len(shown) < until - self._at:
+            rest = (*shown, *range(until, len(self.namespace_items)))
+            self._elements, self._at = [self._elements[at] for at in rest], 0
+            self.namespace_items = [self.namespace_items[at] for at in rest]
 
     def take(self, span: Span, first: int, cut: int, until: str) -> bool:
         """Add the elements of a span between two positions, with the default objects between them and up to the key `until`.
@@ -200,10 +217,15 @@ async def _begin_page(listed: _ListRange, what: Scan, lower: str, revision: int)
     resource = listed.served.resource
     if resource.namespace_object is None or not resource.lists_defaults:
         return _Page(what.limit)
+    limit = what.limit if what.labels is None else 0
     items = await namespace_items_at(
-        listed.access, resource, listed.cluster_state, revision, namespace=what.namespace, start=lower, limit=what.limit
+        listed.access, resource, listed.cluster_state, revision, namespace=what.namespace, start=lower, limit=limit
     )
-    return _Page(what.limit, items, (await _elements(listed, items))[0])
+    elements, _ = await _elements(listed, items)
+    if what.labels is not None:
+        chosen = [at for at, element in enumerate(elements) if what.labels.selects(labels_of(element))]
+        items, elements = [items[at] for at in chosen], [elements[at] for at in chosen]
+    return _Page(what.limit, items, elements)
 
 
 async def _rest(listed: _ListRange, what: Scan, page: _Page, lower: str, revision: int) -> tuple[bool, int]:
@@ -256,6 +278,11 @@ async def _read(listed: _ListRange, lower: str, wanted: _Limits, revision: int, 
     if range_cache is not None and reading is not None and spliced and len(items) >= _LEAST_KEPT:
         range_cache.keep(reading, listed.maker, span, latest=latest)
     return span
+
+
+def _holds(span: Span, key: str) -> bool:
+    at = bisect_left(span.keys, key)
+    return at < len(span.keys) and span.keys[at] == key
 
 
 def _key(item: KeyValue) -> str:

@@ -11,6 +11,7 @@ from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import default_items, default_items_at, is_default, with_defaults
+from kcp_py.registry.store.labels import LabelChoice
 from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_at, namespace_items_everywhere
 from kcp_py.registry.store.visible import ALL_VISIBLE, NONE_VISIBLE, Visible, VisibleReader, Window
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, prefix_end, readable
@@ -37,6 +38,8 @@ class Scan(NamedTuple):
     """Of a page with a limit; the item that goes beyond is its last."""
     by_name: str = ""
     """The one name that the caller looks for: default objects that lists do not show are found by it. Others are read, too."""
+    labels: LabelChoice | None = None
+    """Which objects of a rendered list are answered; None for all."""
     visible: Visible = NONE_VISIBLE
     """The clusters of a read over all of them. A part of all clusters is read at a revision that the caller names."""
 

@@ -42,7 +42,7 @@ from kcp_py.storage.validation import check_transaction
 PROGRESS_INTERVAL: Final = 0.05
 HOT_KEYS: Final = 2_000
 HOT_BYTES: Final = 4 << 20
-SPAN_BYTES: Final = 24 << 20
+SPAN_BYTES: Final = 32 << 20
 _NOT_OPEN: Final = "the store is not open"
 ROOM_TO_OPEN: Final = 1 << 20
 

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kcp_py.apimachinery.meta.selectors import LabelSelector, parse_label_selector
 from kcp_py.registry.resource import Origin, Served
 from kcp_py.registry.store import Access, RenderedPage, Scan, can_render, render, rendered, scan
+from kcp_py.registry.store.labels import LabelChoice
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, RangeResult, Storage
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
@@ -212,6 +214,7 @@ class Write(NamedTuple):
     name: str
     namespace: str
     delete: bool
+    label: str = ""
 
 
 class Read(NamedTuple):
@@ -221,6 +224,7 @@ class Read(NamedTuple):
     ago: int
     """How many revisions back from the newest; 0 for now."""
     counted: bool
+    selector: str = ""
 
 
 class Look(NamedTuple):
@@ -229,9 +233,15 @@ class Look(NamedTuple):
 
 _names = st.sampled_from("abcdefghijkl")
 _namespaces = st.sampled_from(["n1", "n2"])
-_write = st.builds(Write, _names, _namespaces, st.booleans())
+_write = st.builds(Write, _names, _namespaces, st.booleans(), st.sampled_from(["", "x", "y"]))
 _read = st.builds(
-    Read, st.sampled_from(["", "n1", "n2"]), st.just("") | _names, st.integers(0, 6), st.integers(0, 2), counted=st.booleans()
+    Read,
+    st.sampled_from(["", "n1", "n2"]),
+    st.just("") | _names,
+    st.integers(0, 6),
+    st.integers(0, 2),
+    counted=st.booleans(),
+    selector=st.sampled_from(["", "", "label=x", "label!=x", "!label", "label in (x, y)"]),
 )
 _history = st.lists(st.lists(_write | _read | _read | st.builds(Look), min_size=1, max_size=6), max_size=12)
 
@@ -247,8 +257,12 @@ class History:
     async def act(self, action: Write | Read | Look) -> None:
         match action:
             case Write():
-                change = self._shelf.delete if action.delete else self._shelf.put
-                self._newest = max(self._newest, await change(action.name, action.namespace))
+                if action.delete:
+                    revision = await self._shelf.delete(action.name, action.namespace)
+                else:
+                    labels = {"labels": {"label": action.label}} if action.label else {}
+                    revision = await self._shelf.put(action.name, action.namespace, metadata=labels)
+                self._newest = max(self._newest, revision)
             case Read():
                 await self._list(action)
             case Look():
@@ -259,12 +273,18 @@ class History:
         access = self._shelf.access
         start = key_of(read.start, read.namespace or "n1") if read.start else ""
         asked = max(self._newest - read.ago, 1) if read.ago and self._newest else 0
-        what = Scan(A, read.namespace, start, read.limit, asked, counted=read.counted)
+        selector = parse_label_selector(read.selector)
+        counted = read.counted and selector.empty
+        labels = None if selector.empty else LabelChoice(selector)
+        what = Scan(A, read.namespace, start, read.limit, asked, counted=counted, labels=labels)
         known = self._newest
         page = await render(access, CONFIG_MAPS, what)
         assert page.revision == asked if asked else page.revision >= known
         if not page.revision:
             assert not page.parts  # before the first write of all: a scan at revision 0 would be one of the present
+            return
+        if not selector.empty:
+            await self._compare_selected(page, what._replace(revision=page.revision), selector)
             return
         expected = await scan(access, CONFIG_MAPS, what._replace(revision=page.revision))
         splice = CONFIG_MAPS.resource.renderer.splicer(A.name, in_list=True)
@@ -272,6 +292,16 @@ class History:
         assert (page.more, page.last) == (expected.more, expected.items[-1].key if expected.items else "")
         if read.counted:
             assert page.remaining == expected.remaining
+
+    async def _compare_selected(self, page: RenderedPage, what: Scan, selector: LabelSelector) -> None:
+        everything = await scan(self._shelf.access, CONFIG_MAPS, what._replace(limit=0))
+        chosen = [item for item in everything.items if selector.matches(orjson.loads(item.value)["metadata"].get("labels") or {})]
+        end = min(what.limit, len(chosen)) if what.limit else len(chosen)
+        splice = CONFIG_MAPS.resource.renderer.splicer(A.name, in_list=True)
+        assert b"".join(page.parts) == b"".join(b"," + (splice(item) or b"?") for item in chosen[:end])
+        assert page.last == (chosen[end - 1].key if end else "")
+        is_full = bool(what.limit) and end == what.limit
+        assert page.more == (is_full and chosen[end - 1].key != everything.items[-1].key)
 
 
 @asynccontextmanager
@@ -302,7 +332,7 @@ async def test_lists_among_many_writers_are_never_stale(shelf: Shelf) -> None:
 
     async def write(name: str) -> None:
         for number in range(60):
-            await story.act(Write(name, f"n{1 + number % 2}", delete=number % 3 == 2))
+            await story.act(Write(name, f"n{1 + number % 2}", delete=number % 3 == 2, label="xy"[number % 2]))
 
     async def watch(action: Read | Look) -> None:
         while not done.is_set():
@@ -311,6 +341,8 @@ async def test_lists_among_many_writers_are_never_stale(shelf: Shelf) -> None:
 
     lists: list[Read | Look] = [
         Read("", "", 0, 0, counted=False),
+        Read("", "", 0, 0, counted=False, selector="label=x"),
+        Read("n1", "", 3, 0, counted=True, selector="label!=y"),
         Read("", "", 4, 0, counted=True),
         Read("n2", "c", 2, 1, counted=True),
         Look(),

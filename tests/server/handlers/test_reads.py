@@ -219,6 +219,37 @@ async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(api: Api) -
     assert "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan" in status["message"]
 
 
+async def test_labels_select_among_what_every_namespace_has(api: Api) -> None:
+    """The service account of each namespace is selected as it would be read, whether it is stored or not, in any form and page."""
+    merge = {"Content-Type": "application/merge-patch+json"}
+    for name in ("n1", "n2"):
+        await api.ok("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    await api.ok("PATCH", "/api/v1/namespaces/n1/serviceaccounts/default", {"metadata": {"labels": {"tier": "gold"}}}, headers=merge)
+    for name, labels in (("one", {"tier": "gold"}), ("two", {})):
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "labels": labels}}
+        await api.ok("POST", "/api/v1/namespaces/default/serviceaccounts", account)
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+    async def places(**params: str) -> list[tuple[str, str]]:
+        found = await api.ok("GET", "/api/v1/serviceaccounts", params=params)
+        rows = (await api.ok("GET", "/api/v1/serviceaccounts", params=params, headers=table))["rows"]
+        metadata = [item["metadata"] for item in found["items"]]
+        assert [one["name"] for one in metadata] == [row["object"]["metadata"]["name"] for row in rows]
+        token = found["metadata"].get("continue")
+        rest = await places(**params | {"continue": token}) if token else []
+        return [(one["namespace"], one["name"]) for one in metadata] + rest
+
+    everything = await places()
+    gold = [("default", "one"), ("n1", "default")]
+    others = [place for place in everything if place not in gold]
+    assert ("n2", "default") in others
+    for page in ({}, {"limit": "1"}, {"limit": "2"}):
+        assert await places(labelSelector="tier=gold", **page) == gold
+        assert await places(labelSelector="!tier", **page) == others
+        assert await places(labelSelector="tier=tin", **page) == []
+        assert await places(labelSelector="tier!=tin", **page) == everything
+
+
 async def test_selectors_turn_changes_into_arrivals_and_departures(api: Api) -> None:
     """Entering the selection is ADDED, leaving it DELETED with the last selected state."""
     merge = {"Content-Type": "application/merge-patch+json"}
