@@ -25,8 +25,8 @@ _UNDERSTOOD: Final = """
     authorization-config authorization-mode authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
     authorization-webhook-config-file authorization-webhook-version bind-address cert-dir client-ca-file
     default-not-ready-toleration-seconds default-unreachable-toleration-seconds disable-admission-plugins enable-admission-plugins
-    etcd-prefix event-ttl external-hostname help min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
-    oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix request-timeout
+    etcd-prefix etcd-servers event-ttl external-hostname help min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim
+    oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix request-timeout
     requestheader-allowed-names requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
     requestheader-uid-headers requestheader-username-headers runtime-config secure-port service-account-extend-token-expiration
     service-account-issuer service-account-key-file service-account-max-token-expiration service-account-signing-key-file
@@ -61,7 +61,7 @@ _TOLERATED: Final = """
     emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
     enable-priority-and-fairness encryption-provider-config-automatic-reload endpoint-reconciler-type etcd-cafile etcd-certfile
     etcd-compaction-interval etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-keyfile
-    etcd-readycheck-timeout etcd-servers etcd-servers-overrides feature-gates goaway-chance http2-max-streams-per-connection
+    etcd-readycheck-timeout etcd-servers-overrides feature-gates goaway-chance http2-max-streams-per-connection
     kubelet-certificate-authority kubelet-client-certificate kubelet-client-key kubelet-preferred-address-types kubelet-timeout
     kubernetes-service-node-port lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size
     log-json-split-stream log-text-info-buffer-size log-text-split-stream logging-format max-connection-bytes-per-sec
@@ -106,7 +106,7 @@ def read(arguments: Sequence[str]) -> CommandLine:
     words = iter(arguments)
     waiting: str | None = None
     for word in words:
-        if waiting is not None and not word.startswith("-"):
+        if waiting is not None and (word == "-" or not word.startswith("-")):
             found.values.setdefault(waiting, []).append(word)
             waiting = None
             continue

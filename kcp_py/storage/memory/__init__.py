@@ -1,6 +1,6 @@
 """The in-memory store, for tests and for servers without persistent state.
 
-Belongs here: the in-memory driver. Does not belong here: code that other drivers use.
+Belongs here: the in-memory driver, and its journal for tests. Does not belong here: code that other drivers use.
 """
 
 from __future__ import annotations

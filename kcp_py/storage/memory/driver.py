@@ -33,12 +33,15 @@ class MemoryStorage:
     """A `Storage` without a disk. The data survives `__aexit__` and is available at the next `__aenter__` of the same object."""
 
     def __init__(self) -> None:
+        self._feed: Feed | None = None
+        self._forget()
+
+    def _forget(self) -> None:
         self._keys: list[str] = []
         self._current: dict[str, KeyValue] = {}
         self._events: list[Event] = []
         self._revision = 0
         self._compact_revision = 0
-        self._feed: Feed | None = None
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
@@ -88,6 +91,17 @@ class MemoryStorage:
                 compare.create_revision is not None and compare.create_revision != (current.create_revision if current else 0)
             ):
                 raise ConflictError(compare.key, current)
+        effective = [one for one in operations if isinstance(one, Put) or one.key in self._current]
+        if effective:
+            self._record(effective)
+            feed.publish(self._apply(effective), self._revision)
+        return self._revision
+
+    def _record(self, operations: Sequence[Operation]) -> None:
+        """Called with the operations of a transaction before they are carried out. It may raise a `StorageError`."""
+
+    def _apply(self, operations: Sequence[Operation]) -> list[Event]:
+        """Carry out the operations of a transaction, each of which changes something."""
         revision = self._revision + 1
         events = []
         for operation in operations:
@@ -104,11 +118,9 @@ class MemoryStorage:
                     del self._current[key]
                     del self._keys[bisect_left(self._keys, key)]
                     events.append(Event(key, None, revision, previous.create_revision, previous))
-        if events:
-            self._revision = revision
-            self._events += events
-            feed.publish(events, revision)
-        return self._revision
+        self._revision = revision
+        self._events += events
+        return events
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """`Storage.watch`."""
@@ -131,6 +143,9 @@ class MemoryStorage:
             raise FutureRevisionError(revision, self._revision)
         if revision <= self._compact_revision:
             raise CompactedError(revision, self._compact_revision)
+        self._drop_history(revision)
+
+    def _drop_history(self, revision: int) -> None:
         del self._events[: self._first_after(revision)]
         self._compact_revision = revision
 

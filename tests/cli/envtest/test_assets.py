@@ -42,9 +42,9 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Server:
     """A program in the place of kube-apiserver."""
 
-    def __init__(self, program: Path, directory: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, program: Path, directory: Path, *flags: str, environment: dict[str, str] | None = None, port: int = 0) -> None:
         self.directory = directory
-        self.port = reserve_port()
+        self.port = port or reserve_port()
         self.authority = new_authority("clients")
         (directory / "ca.crt").write_bytes(self.authority.pem)
         (directory / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n')

@@ -35,6 +35,7 @@ def test_flags_are_read_as_by_kube_apiserver(words: list[str], values: dict[str,
         pytest.param(["serve"], "unknown argument serve", id="argument"),
         pytest.param(["--cert-dir"], "--cert-dir has no value", id="without a value"),
         pytest.param(["--cert-dir", "--secure-port=1"], "--cert-dir has no value", id="without a value before another"),
+        pytest.param(["--audit-log-path", "-"], "--audit-log-path has no effect: there is no audit log", id="hyphen as a word"),
         pytest.param(["--audit-log-path=-"], "--audit-log-path has no effect: there is no audit log", id="missed"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The program in the place of etcd: it answers the health checks of test environments, and keeps nothing.
+"""The program in the place of etcd: it answers health checks, and says where the program in the place of kube-apiserver keeps its objects.
 
 It is started for every test environment, so it imports as little as possible, and nothing of this package.
 """
@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HELP = """kcp-py in the place of etcd: it answers health checks. The objects of tests are in the memory of kube-apiserver.
+HELP = """kcp-py in the place of etcd: it answers health checks. The objects of tests are in the memory of kube-apiserver, and in a file of
+the data directory, for its next start. Without --data-dir they end with kube-apiserver.
 
       --listen-client-urls value
       --data-dir value
@@ -25,20 +26,34 @@ PAGES = {
     b"/readyz": (b"text/plain", b"ok\n"),
     b"/version": (b"application/json", b'{"etcdserver":"%b","etcdcluster":"%b","storage":"%b"}' % ((VERSION.encode(),) * 3)),
 }
+DIRECTORY_PAGE = b"/kcp-py/data-dir"
+"""Its content is the absolute path of --data-dir; not found without it. `kcp_py.cli.envtest.datadirectory` reads it."""
 IDLE_SECONDS = 600
+
+
+def value(arguments: list[str], flag: str, default: str) -> str:
+    """The value of a flag; the last one counts."""
+    found = default
+    words = iter(arguments)
+    for word in words:
+        name, separator, rest = word.partition("=")
+        if name in ("--" + flag, "-" + flag):
+            found = rest if separator else next(words, found)
+    return found
+
+
+def data_directory(arguments: list[str]) -> bytes:
+    """The absolute path of --data-dir; empty without it."""
+    import posix
+
+    path = value(arguments, "data-dir", "").encode(sys.getfilesystemencoding(), "surrogateescape")
+    return path if not path or path.startswith(b"/") else posix.getcwdb() + b"/" + path
 
 
 def addresses(arguments: list[str]) -> list[tuple[str, int]]:
     """The (host, port) pairs of --listen-client-urls."""
-    urls = "http://localhost:2379"
-    words = iter(arguments)
-    for word in words:
-        if word.startswith(("--listen-client-urls=", "-listen-client-urls=")):
-            urls = word.partition("=")[2]
-        elif word in ("--listen-client-urls", "-listen-client-urls"):
-            urls = next(words, urls)
     found = []
-    for url in urls.split(","):
+    for url in value(arguments, "listen-client-urls", "http://localhost:2379").split(","):
         scheme, _, rest = url.strip().partition("://")
         if scheme != "http":
             raise ValueError(f"--listen-client-urls: only http is served, not {url}")
@@ -128,6 +143,8 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
+    if directory := data_directory(arguments):
+        PAGES[DIRECTORY_PAGE] = (b"application/octet-stream", directory)
     serve(listeners)
     return 0
 
