@@ -55,7 +55,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     ],
     "apis/upstream/subresources": [
         Row(
-            "bindings bodies connections objects podparts table",
+            "bodies connections objects podparts table",
             "server/handlers/test_answers_of_subresources",
             "their answers and effects are compared with those of kube-apiserver, step by step",
         )

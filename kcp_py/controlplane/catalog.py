@@ -52,6 +52,7 @@ from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from kcp_py.watchcache import Fanout
 
+_PODS: Final = GroupResource("", "pods")
 _CONFIG_MAPS: Final = GroupResource("", "configmaps")
 
 Api = ComputedResource | StoredResource | ResourceSource | type[Any]
@@ -119,6 +120,10 @@ def build_catalog(
         from kcp_py.apis.upstream.resources import upstream_resources  # noqa: PLC0415
 
         upstream = upstream_resources(root, batteries.kinds, defaults, kinds)
+        if any(one.group_resource == _PODS for one in upstream):
+            from kcp_py.apis.upstream.subresources.bindings import legacy_bindings  # noqa: PLC0415
+
+            upstream = (legacy_bindings(requested, root), *upstream)
     usages = ClusterUsages()
     apis = [_described(one) if isinstance(one, type) else one for one in apis]
     described = [one for one in apis if not isinstance(one, ResourceSource)]

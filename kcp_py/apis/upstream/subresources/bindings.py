@@ -1,11 +1,12 @@
-"""`pods/binding`: the assignment of a pod to a node.
+"""`pods/binding`: the assignment of a pod to a node, and `bindings`, its older form, a collection that only takes objects.
 
-Source: kubernetes `pkg/registry/core/pod/storage` (`BindingREST`), `pkg/apis/core/validation` (`ValidatePodBinding`).
+Source: kubernetes `pkg/registry/core/pod/storage` (`BindingREST`, `LegacyBindingREST`), `pkg/apis/core/validation` (`ValidatePodBinding`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kcp_py.apimachinery import errors
@@ -17,6 +18,8 @@ from kcp_py.apimachinery.meta.options import UpdateOptions
 from kcp_py.apis.upstream import disruption
 from kcp_py.apis.upstream.subresources.bodies import SUCCESS, struct_at, text_at
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
+from kcp_py.registry.computed import ComputedResource
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.storage import Object, RestStorage
 from kcp_py.registry.store.read import Current
 from kcp_py.registry.store.update import update
@@ -26,6 +29,19 @@ from kcp_py.schema.contract import CompiledSchema
 
 _PODS: Final = GroupResource("", "pods")
 _BINDINGS: Final = GroupResource("", "pods/binding")
+_PODS_VERSION: Final = ("", "v1", "pods")
+_TEXT: Final = {"type": "string"}
+_REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+BINDING_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "apiVersion": _TEXT,
+        "kind": _TEXT,
+        # Looked at by the code that uses it.
+        "metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "target": {"type": "object", "properties": dict.fromkeys(_REFERENCE, _TEXT)},
+    },
+}
 
 
 class BindingView(View):
@@ -72,6 +88,46 @@ class Bindings(RestStorage):
         write = request._replace(options=UpdateOptions(dry_run=request.dry_run), manager=None)
         await update(self._objects.unadmitted, write, bound)
         return dict(SUCCESS)
+
+
+class LegacyBindings(RestStorage):
+    """Serves `bindings`."""
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects: Final = objects
+        self._bindings: Final = Bindings(objects)
+
+    async def create(self, request: WriteRequest, obj: Object) -> Object:
+        """Assign the pod of the name.
+
+        Raises:
+            StatusError: as `Bindings.create`; 400 without a name.
+        """
+        target, metadata = request.target, obj["metadata"]
+        name = text_at(obj, "metadata", "name")
+        if not name:
+            raise errors.bad_request("Name parameter required.")
+        if problems := names.path_segment_problems(name):
+            raise errors.bad_request(f'Name parameter invalid: "{name}": {problems[0]}')
+        pods = await self._objects.served(target.cluster_state, *_PODS_VERSION)
+        if pods is None:
+            raise errors.not_found(_PODS, name)
+        # The uid is that of an object which is created; kube-apiserver ignores it, too.
+        metadata.pop("uid", None)
+        pod = target._replace(served=pods, name=name, subresource="binding")
+        return await self._bindings.create(request._replace(target=pod), obj)
+
+
+def legacy_bindings(objects: ClusterObjects, root: str) -> ServedResource:
+    """`bindings` of every cluster, for servers whose clusters all have pods.
+
+    Args:
+        objects: those of the cluster of a request.
+        root: the prefix of the store's keys.
+    """
+    rest = LegacyBindings(objects)
+    resource = ComputedResource(group="", version="v1", resource="bindings", kind="Binding", rest=rest, schema=BINDING_SCHEMA)
+    return replace(resource.served(root), annotated=False, typed=True)
 
 
 def _problems(kind: str, name: str) -> Iterator[FieldError]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
-from kcp_py.apis.upstream.subresources.bindings import Bindings, BindingView
+from kcp_py.apis.upstream.subresources.bindings import BINDING_SCHEMA, Bindings, BindingView
 from kcp_py.apis.upstream.subresources.connections import NodeProxy, PodLog, PodProxy, PodStreams, ServiceProxy
 from kcp_py.apis.upstream.subresources.evictions import Evictions
 from kcp_py.apis.upstream.subresources.objects import ClusterObjects
@@ -29,11 +29,6 @@ _EVICTION: Final[Mapping[str, Any]] = {
         **_IDENTITY,
         "deleteOptions": {"type": "object", "properties": {"apiVersion": _ANY, "kind": _ANY, **dict.fromkeys((*_DELETION, _UNSAFE), _ANY)}},
     },
-}
-_REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_BINDING: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {**_IDENTITY, "target": {"type": "object", "properties": dict.fromkeys(_REFERENCE, _TEXT)}},
 }
 _CHANGED: Final = ("get", "patch", "update")
 _STREAM: Final = ("create", "get")
@@ -91,4 +86,4 @@ def _eviction_schema() -> CompiledSchema:
 
 @cache
 def _binding_schema() -> CompiledSchema:
-    return compile_schema(_BINDING, custom=False)
+    return compile_schema(BINDING_SCHEMA, custom=False)
