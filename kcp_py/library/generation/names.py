@@ -18,6 +18,7 @@ _OF_MODELS: Final = frozenset(
         "dict",
         "from_orm",
         "json",
+        "mro",
         "parse_file",
         "parse_obj",
         "parse_raw",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, Literal, NamedTuple
@@ -235,13 +237,19 @@ class TypeWriter:
 
 
 def literal(value: Any) -> str:
-    """A value of JSON as Python code, with double quotes."""
+    """A value of JSON as Python code, with double quotes.
+
+    Raises:
+        ValueError: JSON has no such value. YAML has: numbers without an end, and times.
+    """
     if isinstance(value, str):
         return repr(value) if set(value) & {'"', "\\"} or not value.isprintable() else f'"{value}"'
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{literal(key)}: {literal(one)}' for key, one in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(literal, value))}]"
+    if not (value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))):
+        raise ValueError(f"JSON has no {type(value).__name__} {value}: write texts in quotes")
     return repr(value)
 
 
@@ -292,9 +300,8 @@ def _is_clean(text: Any) -> bool:
 
 def _docstring(text: str) -> str:
     """A text in three quotes, with the indentation of a body after the first line."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    if escaped.endswith('"'):
-        escaped = f'{escaped[:-1]}\\"'
+    # Of three quotes that were escaped as one, the last may stand before a further one, or at the end.
+    escaped = re.sub(r'"{2,}|"\Z', lambda found: '\\"' * len(found[0]), text.replace("\\", "\\\\"))
     first, *others = escaped.split("\n")
     if not others:
         return f'"""{escaped}"""'

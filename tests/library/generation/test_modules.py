@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,29 @@ def test_a_module_says_what_its_definition_says(style: Any, tmp_path: Path) -> N
     assert (described.short_names, described.categories, described.selectable_fields) == (["wd"], ["all"], [".spec.mode"])
     assert list(described.columns) == definition["spec"]["versions"][1]["additionalPrinterColumns"]
     assert module.WidgetV1alpha1.__resource__.deprecated == "use v1"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_quotes_in_descriptions_end_no_docstring(style: Any, tmp_path: Path) -> None:
+    """Wherever quotes and backslashes stand, a description is the same again, and no code of the module."""
+    texts = ['a"""', '""""', 'a\\"""', '"""\nraise SystemExit\n"""', "a\\", '"', 'a""\nb"']
+    schema: dict[str, Any] = {"type": "object", "description": texts[0], "properties": {}}
+    for number, text in enumerate(texts):
+        inner = {"type": "object", "description": text, "properties": {"b": {"type": "string", "description": text}}}
+        schema["properties"] |= {f"a{number}": {"type": "string", "description": text}, f"b{number}": inner}
+    definition = widget_crd()
+    (version,) = definition["spec"]["versions"]
+    version.pop("selectableFields", None)
+    version["schema"]["openAPIV3Schema"] = schema
+    module = imported(module_of_crds([definition], style), tmp_path, f"quoted_{style}")
+    assert comparable(module.Widget.__resource__.schema) == comparable(schema)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), date(2026, 1, 1)], ids=str)
+def test_values_that_json_has_not_are_refused(value: Any) -> None:
+    """YAML has them. They would be names in the module."""
+    with pytest.raises(ValueError, match="write texts in quotes"):
+        module_of_crds([crd({"type": "object", "properties": {"a": {"type": "string", "default": [value]}}})])
 
 
 @pytest.mark.parametrize("style", STYLES)

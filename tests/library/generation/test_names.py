@@ -16,6 +16,7 @@ from kcp_py.library.generation.names import class_name, field_name
         ("from", "from_"),
         ("list", "list_"),
         ("json", "json_"),
+        ("mro", "mro_"),
         ("model_config", "model_config_"),
         ("$ref", "ref"),
         ("x-kubernetes-list-type", "x_kubernetes_list_type"),
