@@ -423,6 +423,22 @@ class Exchange:
             self._watcher = None
 
 
+def chunk(data: bytes) -> bytes:
+    """Data as a chunk of a body (RFC 9112, 7.1), for `chunk_writer`."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def chunk_writer(exchange: Exchange) -> Callable[[bytes], bool] | None:
+    """Writes chunks of a stream at once, past `send`: see `chunk`. It returns False where `send_chunk` has to be used.
+
+    None where the server does not offer it, and where a middleware stands between this application and the server.
+    """
+    if exchange.websocket is not None:
+        return None
+    writer: Callable[[bytes], bool] | None = getattr(getattr(exchange.send, "__self__", None), "write_chunk", None)
+    return writer
+
+
 def _call_both(first: Callable[[], None], second: Callable[[], None]) -> None:
     first()
     second()

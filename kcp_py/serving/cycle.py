@@ -220,6 +220,23 @@ class Cycle:
             body = body[last:]
         self._write(body, more=message.get("more_body", False))
 
+    def write_chunk(self, chunk: bytes) -> bool:
+        """Write a chunk of a body in chunks at once.
+
+        It is not of ASGI. An application finds it as a method of the object that `send` is a method of, unless middleware wraps `send`.
+
+        Args:
+            chunk: not empty, with its framing (RFC 9112, 7.1), so that many responses share the bytes.
+
+        Returns:
+            False where `send` has to be used: the client does not read, the body has another form, or the response does not go on.
+        """
+        connection = self._connection
+        if connection.flow.write_paused or self.disconnected or not self.response.takes_chunks:
+            return False
+        connection.transport.write(chunk)
+        return True
+
     def _start(self, message: Any) -> None:
         response = self.response
         connection = self._connection

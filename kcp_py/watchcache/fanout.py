@@ -14,6 +14,7 @@ from kcp_py.request.sight import Sight
 from kcp_py.storage.contract import Event, Storage, WatchBatch
 from kcp_py.storage.keys import Route
 from kcp_py.watchcache.backlog import backlog, object_events, revision_of
+from kcp_py.watchcache.deliveries import Deliveries
 from kcp_py.watchcache.derivation import Derivation, Derivations
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.ring import Ring
@@ -80,6 +81,8 @@ class Fanout:
         self._gap_listeners: list[Callable[[], None]] = []
         self._internal_listeners: dict[str, Callable[[Event], None]] = {}
         self._was_running = False
+        self.deliveries = Deliveries()
+        """To watchers whose tasks sleep."""
         self.revision = 0
         self.watchers = 0
         """The number of attached watchers."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from kcp_py.request.sight import Sight
 from kcp_py.storage.keys import Route
+from kcp_py.watchcache.deliveries import Deliveries, Subscriber
 from kcp_py.watchcache.event import ObjectEvent
 
 _NOT_BEGUN: Final = sys.maxsize
@@ -37,11 +38,26 @@ _DROPPING: Final = (WatchOverflowError, WatchRevokedError)
 class Watcher:
     """Events of one resource (of one cluster and namespace, or wider) from some revision on.
 
-    The fan-out adds events, and one task takes them: `take` returns the available events, `wait` sleeps until there are some. If the buffer
-    is full, the watch of this subscriber ends; other subscribers are not affected.
+    The fan-out adds events, and one task takes them: `take` returns the available events, `wait` sleeps until there are some. After
+    `deliver_to`, a subscriber gets the events that come while the task sleeps, which then sleeps on. If the buffer is full, the watch of
+    this subscriber ends; other subscribers are not affected.
     """
 
-    __slots__ = ("_after", "_backlog", "_buffer", "_ended", "_limit", "_waiter", "cluster", "name", "namespace", "prefix", "sight")
+    __slots__ = (
+        "_after",
+        "_backlog",
+        "_buffer",
+        "_deliveries",
+        "_ended",
+        "_limit",
+        "_subscriber",
+        "_waiter",
+        "cluster",
+        "name",
+        "namespace",
+        "prefix",
+        "sight",
+    )
 
     def __init__(
         self,
@@ -69,6 +85,8 @@ class Watcher:
         self._backlog: AsyncGenerator[Sequence[ObjectEvent], None] | None = None
         self._ended: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._deliveries: Deliveries | None = None
+        self._subscriber: Subscriber | None = None
 
     def wants(self, event: ObjectEvent) -> bool:
         """Whether the event matches the watch."""
@@ -108,7 +126,12 @@ class Watcher:
             self.end(WatchOverflowError())
             return
         self._buffer.append(event)
-        self.wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            if self._deliveries is not None:
+                self._deliveries.add(self)
+            else:
+                waiter.set_result(None)
 
     def end(self, reason: Exception) -> None:
         """End the watch. Events from before the end are still delivered, except after an overflow or a revocation."""
@@ -145,6 +168,35 @@ class Watcher:
     def follow(self, backlog: AsyncGenerator[Sequence[ObjectEvent], None]) -> None:
         """Deliver these older events before the live ones."""
         self._backlog = backlog
+
+    def deliver_to(self, subscriber: Subscriber | None, deliveries: Deliveries | None) -> None:
+        """Let a subscriber have the events that come while the task sleeps in `wait`; with None, the task has all events again."""
+        self._subscriber = subscriber
+        self._deliveries = deliveries
+
+    def deliver(self) -> bool:
+        """Let the subscriber write what has come, if the task sleeps. Called by `Deliveries`.
+
+        Returns:
+            Whether nothing is left to do: False asks for `prepare` and another call.
+        """
+        events, waiter, subscriber = self._buffer, self._waiter, self._subscriber
+        # A task that is awake takes the events itself: also those from before the end of the watch, which wakes it.
+        if not events or subscriber is None or waiter is None or waiter.done():
+            return True
+        written = subscriber.write(events)
+        if written:
+            events.clear()
+        elif written is None:
+            return False
+        else:
+            waiter.set_result(None)
+        return True
+
+    async def prepare(self) -> None:
+        """Let the subscriber prepare what has come. The task may take it meanwhile."""
+        if self._subscriber is not None:
+            await self._subscriber.prepare(tuple(self._buffer))
 
     async def take(self) -> Sequence[ObjectEvent]:
         """The events since the last call, without waiting for more. Older events come first, in slices.

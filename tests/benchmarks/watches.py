@@ -48,6 +48,8 @@ async def watch_row(directory: Path) -> AsyncIterator[Row]:
     time_ratio = f"{connecting / bare_connecting:.2f}x"
     yield Row("opening a watch", f"{connecting * 1e6:.0f} us", f"{bare_connecting * 1e6:.0f} us", time_ratio, "<= 1.5x")
     yield await _idle_on_tls(directory / "watch-tls")
+    for plain in (True, False):
+        yield await _delivery(directory / f"watch-delivery-{'plain' if plain else 'tls'}", plain=plain)
 
 
 async def _idle_on_tls(root: Path) -> Row:
@@ -75,6 +77,50 @@ async def _idle_on_tls(root: Path) -> Row:
     memory, bare_memory = figures
     ratio = f"{memory / bare_memory:.2f}x"
     return Row("2,000 idle watches on TLS, memory each", f"{memory / 1e3:.1f} KB", f"{bare_memory / 1e3:.1f} KB", ratio, "<= 1.5x")
+
+
+async def _delivery(root: Path, *, plain: bool) -> Row:
+    """The CPU of one event at one of 500 watchers: that of an event to all of them, without that of the write itself."""
+    count, events = 500, 60
+    path = "/clusters/a/api/v1/namespaces/default/configmaps"
+    figures = []
+    for name in ("ours", "bare"):
+        with kcp(root, plain=plain) if name == "ours" else bare(root.parent, None if plain else root / "pki") as server:
+            target = server.target
+            if name == "ours":
+                await target.one("POST", path, config_map("first"))
+            connection = await target.connect()
+            costs = []
+            streams: list[Stream] = []
+            for watchers in (0, count):
+                watch = (
+                    f"/clusters/a/api/v1/configmaps?watch=true&resourceVersion={await revision(target)}" if name == "ours" else "/stream"
+                )
+                streams = [await target.stream(watch) for _ in range(watchers)]
+                before = server.cpu_seconds
+                for number in range(events):
+                    if name == "ours":
+                        body = config_map(f"e{watchers}-{number}", KILOBYTE)
+                        await connection.request(target.head("POST", path, len(body)), body)
+                    else:
+                        body = b'{"x":"' + KILOBYTE.encode() + b'"}\n'
+                        await connection.request(target.head("POST", "/emit", len(body)), body)
+                    await _all_have(streams, number + 1)
+                costs.append((server.cpu_seconds - before) / events)
+            figures.append((costs[1] - costs[0]) / count)
+            for stream in streams:
+                assert stream.transport is not None
+                stream.transport.abort()
+            connection.close()
+    ours, theirs = figures
+    over = "plain" if plain else "TLS"
+    return Row(
+        f"an event at one of 500 watchers, CPU, {over}",
+        f"{ours * 1e6:.1f} us",
+        f"{theirs * 1e6:.1f} us",
+        f"{ours / theirs:.2f}x",
+        "<= 1.0x",
+    )
 
 
 async def _all_have(streams: list[Stream], events: int) -> None:

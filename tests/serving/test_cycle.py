@@ -295,3 +295,27 @@ async def test_a_large_body_is_not_sent_on_to_who_has_left():
     link.flow.resume_writing()
     await sending
     assert link.transport.written == b""
+
+
+@pytest.mark.anyio
+async def test_shared_chunks_are_written_only_into_bodies_in_chunks():
+    """Not before the head, to a client that does not read, behind the end, or into a body of another form."""
+    link = Link()
+    cycle = cycle_on(link)
+    assert not cycle.write_chunk(b"1\r\nx\r\n")
+    await cycle.send(start(headers=[]))
+    assert cycle.write_chunk(b"1\r\nx\r\n")
+    assert link.transport.writes[-1] == b"1\r\nx\r\n"
+    link.flow.pause_writing()
+    assert not cycle.write_chunk(b"1\r\ny\r\n")
+    link.flow.resume_writing()
+    await cycle.send(LAST)
+    assert not cycle.write_chunk(b"1\r\ny\r\n")
+    assert b"y" not in b"".join(link.transport.writes[1:])
+    for other in (cycle_on(Link(), method="HEAD"), cycle_on(Link())):
+        await other.send(start(headers=LENGTH_5 if other.scope["method"] == "GET" else []))
+        assert not other.write_chunk(b"1\r\nx\r\n")
+    gone = cycle_on(Link())
+    await gone.send(start(headers=[]))
+    gone.disconnect()
+    assert not gone.write_chunk(b"1\r\nx\r\n")

@@ -41,7 +41,6 @@ class StoredWatch:
 
     __slots__ = (
         "_registry",
-        "_stored_only",
         "_uncreated_at",
         "after",
         "as_stored",
@@ -50,6 +49,7 @@ class StoredWatch:
         "may_convert",
         "options",
         "selection",
+        "stored_only",
         "target",
         "watcher",
     )
@@ -69,7 +69,7 @@ class StoredWatch:
         """Which items the caller answers without conversion."""
         self.may_convert = False
         """Whether events may need a conversion webhook."""
-        self._stored_only = False
+        self.stored_only = False
         """Whether events about objects that nothing is stored of are left out."""
         self.watcher: Final[Watcher] = registry.fanout.reserve(
             target.resource.keys.prefix,
@@ -108,7 +108,7 @@ class StoredWatch:
         self.items = StoredItems(self._registry, target)
         one, wildcard = target.resource.namespace_object, self.items.wildcard
         is_hidden = one is not None and not one.listed and (wildcard or self.selection.name != one.name)
-        self._stored_only = is_hidden or (wildcard and target.resource.inherited)
+        self.stored_only = is_hidden or (wildcard and target.resource.inherited)
         self.may_convert = target.resource.converter is not None or (self.items.wildcard and target.served.per_cluster)
         self.after = parse_resource_version(self.options.resource_version)
         if target.only is not None:
@@ -259,7 +259,7 @@ class StoredWatch:
             StatusError: the object cannot be converted.
         """
         selected_now, selected_before = event.value is not None, event.previous is not None
-        if self._stored_only:
+        if self.stored_only:
             selected_now = selected_now and bool(event.create_revision)
             selected_before = event.previous is not None and bool(event.previous.create_revision)
         if not self.selection.empty:

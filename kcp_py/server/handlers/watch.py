@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
@@ -19,16 +20,21 @@ from kcp_py.registry.rest.sighthorizon import SightHorizon
 from kcp_py.registry.rest.storage import INITIAL_EVENTS_END, ObjectEvent, ReadRequest
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.writerequest import Resolved
-from kcp_py.server.exchange import Exchange
+from kcp_py.server.exchange import Exchange, chunk_writer
 from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.watchencoder import WatchEncoder
+from kcp_py.server.handlers.watchencoder import SharedFrame, WatchEncoder
 from kcp_py.server.negotiation import Representation
 from kcp_py.storage.contract import CompactedError
+from kcp_py.watchcache import ObjectEvent as StoredEvent
 from kcp_py.watchcache import WatchCutError, WatchEndedError, Watcher, WatchOverflowError, WatchRevokedError
 
 _INITIAL_BYTES: Final = 32 * 1024
 """So much of the initial state is sent at once, a few milliseconds of work."""
+_WRITTEN_EVENTS: Final = 100
+"""More events are left to the task of the watch, which lets others have their turns between them."""
+_WRITTEN_BYTES: Final = 256 * 1024
+"""More is left to the task of the watch, which waits for the client between the pieces."""
 
 
 async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
@@ -134,13 +140,15 @@ class _ComputedStream(_Stream):
 class _StoredStream(_Stream):
     """Sends what happens in the store."""
 
-    __slots__ = ("_backend", "_events", "_watch")
+    __slots__ = ("_backend", "_events", "_form", "_watch", "_write_chunk")
 
     def __init__(self, backend: Backend, exchange: Exchange, watch: StoredWatch, encoder: WatchEncoder, seconds: float) -> None:
         super().__init__(exchange, encoder, watch.watcher, seconds)
         self._backend = backend
         self._watch = watch
         self._events = backend.metrics.events(*watch.target.resource.key)
+        self._form = encoder.shared
+        self._write_chunk = chunk_writer(exchange) if encoder.shared is not None else None
 
     async def run(self) -> None:
         """Send the initial state where it is asked for, then what comes."""
@@ -200,6 +208,9 @@ class _StoredStream(_Stream):
         next_bookmark = loop.time() + interval * random.uniform(0.75, 1.25) if bookmarks else deadline
         alarms = self._backend.alarms
         alarm = alarms.set(min(deadline, next_bookmark), watcher)
+        if self._write_chunk is not None:
+            watcher.deliver_to(self, self._backend.fanout.deliveries)
+        # Of what this task has sent. What `write` sends was distributed before.
         sent = after
         try:
             while not self._gone:
@@ -219,6 +230,37 @@ class _StoredStream(_Stream):
                 await watcher.wait()
         finally:
             alarms.cancel(alarm, watcher)
+            watcher.deliver_to(None, None)
+
+    def write(self, events: Sequence[StoredEvent]) -> bool | None:
+        """Send events while the task of this watch sleeps: the frames are shared with others, and nothing waits (`Subscriber`)."""
+        assert self._write_chunk is not None
+        if len(events) > _WRITTEN_EVENTS:
+            return False
+        form = self._form
+        shared: list[SharedFrame] = []
+        for event in events:
+            frame: SharedFrame | None = event.memo.get(form)
+            if frame is None:
+                return None
+            if frame.size:
+                shared.append(frame)
+        if not shared:
+            return True
+        chunk = shared[0].chunk if len(shared) == 1 else b"".join([frame.chunk for frame in shared])
+        if len(chunk) > _WRITTEN_BYTES or not self._write_chunk(chunk):
+            return False
+        size = 0
+        for frame in shared:
+            size += frame.size
+            self._events.sizes.observe(frame.size)
+        self._exchange.sent_bytes += size
+        return True
+
+    async def prepare(self, events: Sequence[StoredEvent]) -> None:
+        """Make the frames that `write` needs."""
+        if len(events) <= _WRITTEN_EVENTS:
+            await self._encoder.encode(events)
 
     async def _send_events(self) -> int:
         """Send what has come, and return its last revision, 0 for none.

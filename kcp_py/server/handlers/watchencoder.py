@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -17,6 +18,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.watching import DELETED, StoredWatch, item_of
 from kcp_py.registry.writerequest import Resolved
+from kcp_py.server.exchange import chunk
 from kcp_py.server.handlers.answer import rendered
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.itemencoder import ItemEncoder
@@ -27,10 +29,46 @@ from kcp_py.watchcache import ObjectEvent
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
+class SharedForm:
+    """What watches have in common that show the same frame of each event. It is compared by identity."""
+
+    __slots__ = ("__weakref__",)
+
+
+class SharedFrame(NamedTuple):
+    """A frame that many watches send."""
+
+    chunk: bytes
+    """The frame as a chunk of HTTP; empty where the event is not shown."""
+    size: int
+    """Of the frame, in bytes."""
+
+    @property
+    def frame(self) -> bytes:
+        """Without the framing of HTTP."""
+        return self.chunk[-2 - self.size : -2] if self.size else b""
+
+
+_FORMS: Final[WeakValueDictionary[Hashable, SharedForm]] = WeakValueDictionary()
+"""Those that encoders hold."""
+
+
 class WatchEncoder:
     """Makes the frames of one watch. A frame is made once per event and form, and shared by all who watch in that form."""
 
-    __slots__ = ("_backend", "_form", "_frame", "_include", "_protobuf", "_representation", "_table", "_target", "_watch", "items")
+    __slots__ = (
+        "_backend",
+        "_form",
+        "_frame",
+        "_include",
+        "_protobuf",
+        "_representation",
+        "_table",
+        "_target",
+        "_watch",
+        "items",
+        "shared",
+    )
 
     def __init__(
         self,
@@ -64,6 +102,18 @@ class WatchEncoder:
         self._frame = encode_watch_event if self._protobuf else _line
         self._form = (representation, resource.group_version, include, self.items.wildcard)
         self._table = representation.transform == "Table"
+        self.shared: Final[SharedForm | None] = self._shared_form(watch) if watch is not None else None
+        """The key of the memo of an event for its `SharedFrame`; None where frames depend on more than the form."""
+
+    def _shared_form(self, watch: StoredWatch) -> SharedForm | None:
+        # Columns are sent with the first row of each watch.
+        if self._table or watch.may_convert or watch.horizon is not None or not watch.selection.empty:
+            return None
+        key = (self._form, watch.target.resource, watch.stored_only)
+        form = _FORMS.get(key)
+        if form is None:
+            form = _FORMS[key] = SharedForm()
+        return form
 
     async def encode(self, events: Sequence[ObjectEvent]) -> list[bytes]:
         """The frames of several events; empty where the selection leaves nothing.
@@ -125,6 +175,17 @@ class WatchEncoder:
         return self._frame("ERROR", self._encoded(error.to_status()))
 
     async def _of(self, watch: StoredWatch, event: ObjectEvent) -> bytes:
+        form = self.shared
+        if form is None:
+            return await self._encode(watch, event)
+        found: SharedFrame | None = event.memo.get(form)
+        if found is not None:
+            return found.frame
+        frame = await self._encode(watch, event)
+        event.memo[form] = SharedFrame(chunk(frame) if frame else b"", len(frame))
+        return frame
+
+    async def _encode(self, watch: StoredWatch, event: ObjectEvent) -> bytes:
         cluster = Name(event.route.cluster)
         served = await watch.served_in(event, cluster)
         if served is None:
@@ -144,6 +205,10 @@ class WatchEncoder:
     async def _remembered(self, watch: StoredWatch, event: ObjectEvent, served: Served, cluster: Name, *, kind: str) -> bytes:
         if self._table and self._has_new_columns(served):
             return self._frame(kind, await self._object(item_of(event, kind), served, cluster, None))
+        if self.shared is not None:
+            # `_of` remembers it.
+            obj = event.memo.get(watch.object_key(served, now=kind != DELETED))
+            return self._frame(kind, await self._object(item_of(event, kind), served, cluster, obj))
         key = (self._form, kind, served.resource, self.items.columns.names if self._table else ())
         frame: bytes | None = event.memo.get(key)
         if frame is None:

@@ -167,6 +167,11 @@ class ResponseWriter:
         lines.append(b"\r\n")
         return b"".join(lines)
 
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether the body is in progress and in chunks, so that they may also be written without `body`."""
+        return self._chunked and not self.complete and not self._is_head
+
     def body(self, data: bytes, *, more: bool) -> Sequence[bytes]:
         """Take a part of the body.
 
