@@ -31,35 +31,44 @@ _MOST_COUNTS: Final = 256
 """The number of ranges with a cached number of keys, which is the number of lists that can be read in pages concurrently."""
 _KEY_OVERHEAD: Final = 64
 """Bytes that a key takes in addition to its characters."""
+_FORM_OVERHEAD: Final = 8
+"""Bytes that an element of another form takes in addition to its own."""
 
 
 class Span:
-    """The rendered elements of the keys in [lower, upper), in key order, each preceded by a comma."""
+    """The rendered elements of the keys in [lower, upper), in key order, each preceded by a comma, or by nothing."""
 
-    __slots__ = ("_ends", "data", "keys", "labels", "lower", "since", "size", "upper")
+    __slots__ = ("_ends", "_gap", "data", "forms", "keys", "labels", "lower", "since", "size", "upper")
 
-    def __init__(self, lower: str, upper: str, since: int, keys: Sequence[str], elements: Sequence[bytes]) -> None:
+    def __init__(
+        self, lower: str, upper: str, since: int, keys: Sequence[str], elements: Sequence[bytes], *, separator: bytes = b","
+    ) -> None:
         self.lower = lower
         self.upper = upper
         self.since = since
         self.keys = keys
-        self.data = b"".join((b",", b",".join(elements))) if elements else b""
+        self.data = b"".join((separator, separator.join(elements))) if elements else b""
+        self._gap = len(separator)
         self._ends = array("Q", accumulate(map(len, elements)))
         self.size = len(self.data) + sum(map(len, keys)) + _KEY_OVERHEAD * len(keys)
         """The approximate number of bytes in memory."""
         self.labels: Sequence[bytes] | None = None
         """The labels of the elements, once a selector needed them."""
+        self.forms: dict[Hashable, Span] = {}
+        """These objects in other forms, such as protobuf. They are as new as this span, and are dropped with it."""
 
     def element(self, position: int) -> bytes:
         """One element, without its comma."""
-        return self.data[(self._ends[position - 1] if position else 0) + position + 1 : self._ends[position] + position + 1]
+        before = (position + 1) * self._gap
+        return self.data[(self._ends[position - 1] if position else 0) + before : self._ends[position] + before]
 
     def bounds(self) -> Iterator[tuple[int, int]]:
         """Where each element begins and ends in `data`."""
-        start = 1
+        gap = self._gap
+        start = gap
         for position, end in enumerate(self._ends, start=1):
-            yield start, end + position
-            start = end + position + 1
+            yield start, end + position * gap
+            start = end + (position + 1) * gap
 
     def part(self, first: int, end: int) -> bytes:
         """The elements from the position `first` on, up to `end` (exclusive)."""
@@ -67,8 +76,13 @@ class Span:
             return b""
         if first == 0 and end == len(self.keys):
             return self.data
-        begin = self._ends[first - 1] + first if first else 0
-        return self.data[begin : self._ends[end - 1] + end]
+        begin = self._ends[first - 1] + first * self._gap if first else 0
+        return self.data[begin : self._ends[end - 1] + end * self._gap]
+
+    def only(self, positions: Sequence[int]) -> Span:
+        """The elements at these positions, as a span of the same range."""
+        keys, elements = [self.keys[position] for position in positions], [self.element(position) for position in positions]
+        return Span(self.lower, self.upper, self.since, keys, elements, separator=b"," if self._gap else b"")
 
 
 _lower: Final = attrgetter("lower")
@@ -258,6 +272,34 @@ class RangeCache:
         self._tables.move_to_end(prefix)
         while self._size > self._max_bytes:
             self._forget(next(iter(self._tables)))
+
+    def keep_form(self, prefix: str, span: Span, key: Hashable, form: Span) -> None:
+        """Keep another form of a span, as long as the span is cached, if there is room.
+
+        Args:
+            prefix: the prefix of the span.
+            span: what the form was made of.
+            key: names the form.
+            form: has the keys of the span.
+        """
+        if key in span.forms or not self.has_room(prefix, span, len(form.data)):
+            return
+        span.forms[key] = form
+        # Keys are shared with the span.
+        size = len(form.data) + _FORM_OVERHEAD * len(form.keys)
+        span.size += size
+        self._tables[prefix].size += size
+        self._size += size
+        self._tables.move_to_end(prefix)
+        while self._size > self._max_bytes:
+            self._forget(next(iter(self._tables)))
+
+    def has_room(self, prefix: str, span: Span, size: int) -> bool:
+        """Whether a form of a span can be kept: the span is cached, and its prefix has room for so many bytes."""
+        table = self._tables.get(prefix)
+        if table is None or table.at(span.lower) is not span:
+            return False
+        return table.size + size + _FORM_OVERHEAD * len(span.keys) <= self._max_bytes // 4 * 3
 
     def _forget(self, prefix: str) -> None:
         self._size -= self._tables.pop(prefix).size

@@ -195,3 +195,39 @@ def test_nothing_outlives_the_store(spans: RangeCache) -> None:
     assert spans.size == 0
     assert spans.find(P, "m", P + "a", 0) is None
     assert spans.find(P, "m", P + "e", 0) is None
+
+
+def test_forms_go_with_their_span(spans: RangeCache) -> None:
+    """They count as bytes in use, and a write of a key drops them with the span."""
+    one, other = span("ac"), span("ef")
+    keep(spans, one, other)
+    size = spans.size
+    form = Span(one.lower, one.upper, 5, one.keys, [b"form", b"of"], separator=b"")
+    spans.keep_form(P, one, "form", form)
+    assert one.forms["form"].part(0, 2) == b"formof"
+    assert [form.element(0), form.element(1), form.part(1, 2), form.only([1]).data] == [b"form", b"of", b"of", b"of"]
+    assert spans.size > size
+    spans.keep_form(P, one, "form", form)
+    spans.writing(P + "b", 6)
+    spans.committed()
+    assert spans.size == size // 2
+    spans.keep_form(P, one, "late", form)
+    assert (spans.size, "late" in one.forms) == (size // 2, False)
+    spans.writing(P + "e", 7)
+    assert spans.size == 0
+
+
+def test_forms_are_bounded_with_spans() -> None:
+    """A form that exceeds the share of a prefix is not kept, and one that fits evicts the least recently used prefix."""
+    spans = RangeCache(max_bytes=1_000)
+    keep(spans, Span("/r/old/k", "/r/old/l", 5, ["/r/old/k"], [b"x" * 200]), prefix="/r/old/")
+    one = span("a", size=200)
+    keep(spans, one)
+    spans.keep_form(P, one, "large", Span(one.lower, one.upper, 5, one.keys, [b"x" * 600]))
+    assert not one.forms
+    assert spans.find("/r/old/", "m", "/r/old/k", 0) is not None
+    assert spans.find(P, "m", P + "a", 0) is one
+    spans.keep_form(P, one, "small", Span(one.lower, one.upper, 5, one.keys, [b"x" * 460]))
+    assert list(one.forms) == ["small"]
+    assert spans.find("/r/old/", "m", "/r/old/k", 0) is None
+    assert spans.size <= 1_000

@@ -16,7 +16,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.items import UNCONVERTED, AsStored, StoredItems
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection, can_select
-from kcp_py.registry.store import Page, RenderedPage, Scan, can_render, get, render, scan
+from kcp_py.registry.store import Form, Page, RenderedPage, Scan, can_render, get, render, scan
 from kcp_py.registry.store.access import holds
 from kcp_py.registry.store.labels import labels_of
 from kcp_py.registry.store.visible import ALL_VISIBLE, NONE_VISIBLE, visible_at
@@ -159,8 +159,11 @@ class Listing:
         """Whether pages can be had as bytes: everything is selected, or labels alone decide."""
         return (self.selection.empty or self.labels is not None) and can_render(self.target.served, self._next(0, 0))
 
-    async def rendered(self) -> RenderedPage:
+    async def rendered(self, form: Form | None = None) -> RenderedPage:
         """The next page, of `limit` objects or else a chunk of the whole list, as bytes.
+
+        Args:
+            form: what elements are turned into; None for JSON objects.
 
         Raises:
             StatusError: as `page`.
@@ -170,7 +173,7 @@ class Listing:
         await self._check_life()
         what = self._next(limit or _WHOLE_LIST_CHUNK, LARGEST_PAGE_BYTES if limit else _WHOLE_LIST_BYTES)
         try:
-            page = await render(self._registry.access, self.target.served, what)
+            page = await render(self._registry.access, self.target.served, what, form)
         except CompactedError as error:
             raise self._expired() from error
         await self.confirm()

@@ -7,6 +7,7 @@ Belongs here: the order of steps of a write, optimistic locks, finalizers, pagin
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.delete import delete
+from kcp_py.registry.store.forms import Form
 from kcp_py.registry.store.ownership import apply_configuration, check_configuration
 from kcp_py.registry.store.read import Current, get, load, load_one
 from kcp_py.registry.store.rendered import RenderedPage, can_render, render
@@ -18,6 +19,7 @@ __all__ = [
     "Access",
     "Current",
     "FieldManager",
+    "Form",
     "Page",
     "RenderedPage",
     "Scan",

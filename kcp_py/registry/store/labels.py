@@ -67,17 +67,18 @@ class LabelChoice:
 
     def part_of(self, span: Span) -> Span:
         """The selected elements of a span, as a span of the same range."""
+        positions = self.positions(span)
+        return span if len(positions) == len(span.keys) else span.only(positions)
+
+    def positions(self, span: Span) -> list[int]:
+        """Where a span has selected elements."""
         if span.labels is None:
             span.labels = _labels_of_elements(span)
         candidates: Iterable[tuple[int, bytes]] = enumerate(span.labels)
         for needle in self._needles:
             # Most objects are excluded here, at a twentieth of the time.
             candidates = [(position, labels) for position, labels in candidates if needle in labels]
-        positions = [position for position, labels in candidates if self.selects(labels)]
-        if len(positions) == len(span.keys):
-            return span
-        elements = [span.element(position) for position in positions]
-        return Span(span.lower, span.upper, span.since, [span.keys[position] for position in positions], elements)
+        return [position for position, labels in candidates if self.selects(labels)]
 
 
 def _labels_of_elements(span: Span) -> tuple[bytes, ...]:

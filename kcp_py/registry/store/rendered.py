@@ -17,6 +17,7 @@ from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.defaults import crd_revision_at, default_items, with_defaults
+from kcp_py.registry.store.forms import Form, in_form
 from kcp_py.registry.store.labels import labels_of
 from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_at
 from kcp_py.registry.store.read import load
@@ -41,7 +42,7 @@ class RenderedPage(NamedTuple):
     """A part of a list."""
 
     parts: list[bytes]
-    """Elements, one behind the other, each led by a comma."""
+    """Elements, one behind the other, each led by a comma, or by nothing where the form separates its elements by nothing."""
     last: str
     """The key of the last element; empty where there is none."""
     revision: int
@@ -71,6 +72,8 @@ class _ListRange(NamedTuple):
     upper: str
     defaults: Sequence[KeyValue]
     """What the cluster has by default of the keys that are listed, in order. Something stored may be in their places."""
+    form: Form | None
+    """What elements are turned into; None for JSON objects."""
 
     @property
     def maker(self) -> tuple[object, ...]:
@@ -93,8 +96,14 @@ def _defaults_from(served: Served, cluster_state: ClusterState, start: str) -> l
     return [item for item in default_items(served, cluster_state) if item.key >= start]
 
 
-async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
-    """Read a page of one resource in one cluster (see `can_render`) as the elements of a plain list.
+async def render(access: Access, served: Served, what: Scan, form: Form | None = None) -> RenderedPage:
+    """Read a page of one resource in one cluster (see `can_render`) as the elements of a list.
+
+    Args:
+        access: to the store.
+        served: the resource.
+        what: which objects.
+        form: what elements are turned into; None for JSON objects.
 
     Raises:
         StorageError: compacted or future revision, store unavailable.
@@ -106,7 +115,7 @@ async def render(access: Access, served: Served, what: Scan) -> RenderedPage:
     kept = keys.cluster_prefix(cluster_state.name)
     prefix = keys.namespace_prefix(cluster_state.name, what.namespace) if what.namespace else kept
     defaults = [item for item in _defaults_from(served, cluster_state, what.start) if item.key.startswith(prefix)]
-    listed = _ListRange(access, served, cluster_state, prefix, kept, prefix_end(prefix), defaults)
+    listed = _ListRange(access, served, cluster_state, prefix, kept, prefix_end(prefix), defaults, form)
     range_cache = access.range_cache
     with range_cache.reading(kept) if range_cache is not None else nullcontext() as reading:
         page = await _render(listed, what, reading)
@@ -137,10 +146,17 @@ async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> Re
         if what.labels is not None:
             await turns.yield_if_due()
             page.hide(span)
+        if listed.form is not None:
+            chosen = range(len(span.keys)) if what.labels is None else what.labels.positions(span)
+            room = limit - page.count if limit else 0
+            span = await in_form(listed.access.range_cache, listed.kept, listed.form, span, chosen, window=(lower, upper, room))
+        elif what.labels is not None:
             span = what.labels.part_of(span)
         first, cut = bisect_left(span.keys, lower), bisect_left(span.keys, upper)
         until = span.upper if cut == len(span.keys) else upper
-        lower = until if page.take(span, first, cut, until) else page.last + "\x00"
+        whole = page.take(span, first, cut, until)
+        # A full page ends behind its last element, whether or not a selector chooses any of the objects behind that.
+        lower = until if whole and not (what.labels is not None and limit and page.count >= limit) else page.last + "\x00"
         if lower >= upper:
             return RenderedPage(page.parts, page.last, revision, more=False, remaining=0 if what.counted and not listed.defaults else -1)
         if limit and (page.count >= limit or page.size > what.max_bytes):
@@ -151,9 +167,11 @@ async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> Re
 class _Page:
     """A page that is being filled."""
 
-    __slots__ = ("_at", "_elements", "_limit", "count", "last", "namespace_items", "parts", "size", "stored")
+    __slots__ = ("_at", "_elements", "_limit", "_separator", "count", "last", "namespace_items", "parts", "size", "stored")
 
-    def __init__(self, limit: int, namespace_items: Sequence[KeyValue] = (), elements: Sequence[bytes] = ()) -> None:
+    def __init__(
+        self, limit: int, namespace_items: Sequence[KeyValue] = (), elements: Sequence[bytes] = (), *, separator: bytes = b","
+    ) -> None:
         """Begin a page.
 
         Args:
@@ -161,7 +179,9 @@ class _Page:
             namespace_items: default objects of namespaces from the first key of the page on, in order. Something stored may be in their
                 places.
             elements: of these objects.
+            separator: in front of each element.
         """
+        self._separator = separator
         self._limit = limit
         self.namespace_items = namespace_items
         self._elements = elements
@@ -201,7 +221,7 @@ class _Page:
             if self._limit and self.count >= self._limit:
                 return False
             if place == cut or span.keys[place] != key:
-                self._add(b"," + self._elements[self._at], key, 1)
+                self._add(self._separator + self._elements[self._at], key, 1)
             self._at += 1
             first = place
 
@@ -225,7 +245,9 @@ async def _begin_page(listed: _ListRange, what: Scan, lower: str, revision: int)
     if what.labels is not None:
         chosen = [at for at, element in enumerate(elements) if what.labels.selects(labels_of(element))]
         items, elements = [items[at] for at in chosen], [elements[at] for at in chosen]
-    return _Page(what.limit, items, elements)
+    if listed.form is None:
+        return _Page(what.limit, items, elements)
+    return _Page(what.limit, items, await listed.form.elements(elements), separator=listed.form.separator)
 
 
 async def _rest(listed: _ListRange, what: Scan, page: _Page, lower: str, revision: int) -> tuple[bool, int]:

@@ -13,6 +13,7 @@ from kcp_py.apimachinery.meta.options import decode_include_object, decode_list_
 from kcp_py.registry.rest.items import left_out_warnings
 from kcp_py.registry.rest.listing import Listing, Selected
 from kcp_py.registry.rest.storage import ReadRequest
+from kcp_py.registry.store import Form
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import not_of_kind, representation_of
@@ -20,6 +21,7 @@ from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.collection import list_encoding, list_head, send_objects
 from kcp_py.server.handlers.itemencoder import ItemEncoder
 from kcp_py.server.handlers.listbudget import Share
+from kcp_py.server.handlers.listforms import form_of
 from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.negotiation import Representation
 
@@ -49,6 +51,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -
             page=(listed.continue_token, listed.remaining),
         )
         return
+    form = form_of(target.resource, representation)
     encoder = ItemEncoder(backend, listed.target, representation, include, items=listed.items)
     await encoder.find_columns()
     encoder.columns.freeze()
@@ -57,7 +60,12 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -
         if target.only is not None and target.resource.converter is None:
             # Reads that wait for webhooks take no turns: a webhook that hangs would delay other lists.
             await share.begin()
-        if representation.media != "json" or representation.pretty:
+        if form is not None and listed.renderable:
+            if representation.media == "json":
+                await _answer_rendered(exchange, listed, representation, share, form)
+            else:
+                await _answer_formed(exchange, listed, representation, share, form)
+        elif representation.media != "json" or representation.pretty:
             await _answer_encoded(exchange, listed, encoder, representation, share=share)
         elif not representation.transform and listed.renderable:
             await _answer_rendered(exchange, listed, representation, share)
@@ -163,10 +171,27 @@ async def _encoded_body(
     return b"".join(encoding.whole(_head(listing, representation, encoder.columns), elements))
 
 
-async def _answer_rendered(exchange: Exchange, listing: Listing, representation: Representation, share: Share) -> None:
-    """A list whose elements need not be looked at one by one."""
+async def _answer_formed(exchange: Exchange, listing: Listing, representation: Representation, share: Share, form: Form) -> None:
+    """A list in protobuf whose elements are kept in that form. Its envelope begins with the length of the whole."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        page = (await listing.rendered(form)).parts
+        size += sum(map(len, page))
+        share.hold(size)
+        parts += page
+        if listing.options.limit or not listing.more:
+            break
+    encoding = list_encoding(listing.target.resource, representation)
+    await exchange.respond_in_parts(200, encoding.whole(_head(listing, representation), parts), representation.content_type)
+
+
+async def _answer_rendered(
+    exchange: Exchange, listing: Listing, representation: Representation, share: Share, form: Form | None = None
+) -> None:
+    """A list in JSON whose elements need not be looked at one by one."""
     limit = listing.options.limit
-    parts = (await listing.rendered()).parts
+    parts = (await listing.rendered(form)).parts
     share.hold(sum(map(len, parts)))
     head = _compact_head(listing, representation)
     # The first comma is one too many. Parts are large, so that none is copied more than once.
@@ -185,7 +210,7 @@ async def _answer_rendered(exchange: Exchange, listing: Listing, representation:
     await exchange.start_stream()
     await _send_parts(exchange, parts)
     while listing.more:
-        parts = (await listing.rendered()).parts
+        parts = (await listing.rendered(form)).parts
         share.hold(sum(map(len, parts)), started=True)
         await _send_parts(exchange, parts)
     await exchange.send_chunk(_END)

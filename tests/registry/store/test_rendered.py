@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.selectors import LabelSelector, parse_label_selector
 from kcp_py.registry.resource import Origin, Served
 from kcp_py.registry.store import Access, RenderedPage, Scan, can_render, render, rendered, scan
 from kcp_py.registry.store.labels import LabelChoice
-from kcp_py.storage.contract import CompactedError, FutureRevisionError, RangeResult, Storage
+from kcp_py.storage.contract import CompactedError, FutureRevisionError, KeyValue, RangeResult, Storage
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.storage.sqlite.worker import Worker
@@ -70,6 +72,32 @@ def items_of(page: RenderedPage) -> list[Any]:
     assert not joined or joined.startswith(b",")
     found: list[Any] = orjson.loads(b"[" + joined[1:] + b"]")
     return found
+
+
+class Reversed:
+    """A form of a list whose elements are not separated."""
+
+    key = "reversed"
+    separator = b""
+
+    async def elements(self, documents: Sequence[bytes]) -> list[bytes]:
+        await asyncio.sleep(0)
+        return [document[::-1] for document in documents]
+
+
+class Counted(Reversed):
+    made = 0
+
+    async def elements(self, documents: Sequence[bytes]) -> list[bytes]:
+        self.made += len(documents)
+        return await super().elements(documents)
+
+
+class Failing(Reversed):
+    async def elements(self, documents: Sequence[bytes]) -> list[bytes]:
+        if any(b'"bad"' in document for document in documents):
+            raise errors.internal("bad")
+        return await super().elements(documents)
 
 
 async def test_a_list_is_read_once_and_answered_again_from_what_was_kept(shelf: Shelf, reads: list[str]) -> None:
@@ -207,6 +235,37 @@ def test_lists_that_need_more_than_bytes_are_left_to_scan() -> None:
     assert not can_render(brought, Scan(A, revision=1))
 
 
+@pytest.mark.parametrize("selector", ["", "label=x"])
+async def test_forms_are_made_once(shelf: Shelf, reads: list[str], selector: str) -> None:
+    """Lists in JSON and in another form take turns without a further read; a write has the forms around it made again."""
+    for name in "abcdefgh":
+        await shelf.put(name, metadata={"labels": {"label": "x"}})
+    form = Counted()
+    labels = LabelChoice(parse_label_selector(selector)) if selector else None
+    for _ in range(3):
+        plain = await render(shelf.access, CONFIG_MAPS, Scan(A, labels=labels))
+        page = await render(shelf.access, CONFIG_MAPS, Scan(A, labels=labels), form)
+        assert b"".join(page.parts) == b"".join(orjson.dumps(item)[::-1] for item in items_of(plain))
+    assert (len(reads), form.made) == (3, 8)
+    await shelf.delete("d")
+    page = await render(shelf.access, CONFIG_MAPS, Scan(A, labels=labels), form)
+    assert b"".join(page.parts).count(b'"eman"') == 7
+    assert form.made < 14
+
+
+async def test_an_object_without_a_form_is_in_the_way_of_its_own_lists_only(shelf: Shelf) -> None:
+    """Its neighbours are listed in the form all the same, and no wrong bytes are kept."""
+    for name in "abc":
+        await shelf.put(name, metadata={"labels": {"label": "x"}})
+    await shelf.put("d", metadata={"labels": {"label": "bad"}})
+    form = Failing()
+    for _ in range(2):
+        page = await render(shelf.access, CONFIG_MAPS, Scan(A, labels=LabelChoice(parse_label_selector("label=x"))), form)
+        assert b"".join(page.parts).count(b'"eman"') == 3
+        with pytest.raises(StatusError):
+            await render(shelf.access, CONFIG_MAPS, Scan(A), form)
+
+
 # What must hold for every history
 
 
@@ -225,6 +284,8 @@ class Read(NamedTuple):
     """How many revisions back from the newest; 0 for now."""
     counted: bool
     selector: str = ""
+    reverse: bool = False
+    """Whether it is a list in another form."""
 
 
 class Look(NamedTuple):
@@ -242,6 +303,7 @@ _read = st.builds(
     st.integers(0, 2),
     counted=st.booleans(),
     selector=st.sampled_from(["", "", "label=x", "label!=x", "!label", "label in (x, y)"]),
+    reverse=st.booleans(),
 )
 _history = st.lists(st.lists(_write | _read | _read | st.builds(Look), min_size=1, max_size=6), max_size=12)
 
@@ -278,30 +340,34 @@ class History:
         labels = None if selector.empty else LabelChoice(selector)
         what = Scan(A, read.namespace, start, read.limit, asked, counted=counted, labels=labels)
         known = self._newest
-        page = await render(access, CONFIG_MAPS, what)
+        page = await render(access, CONFIG_MAPS, what, Reversed() if read.reverse else None)
         assert page.revision == asked if asked else page.revision >= known
         if not page.revision:
             assert not page.parts  # before the first write of all: a scan at revision 0 would be one of the present
             return
         if not selector.empty:
-            await self._compare_selected(page, what._replace(revision=page.revision), selector)
+            await self._compare_selected(page, what._replace(revision=page.revision), selector, reverse=read.reverse)
             return
         expected = await scan(access, CONFIG_MAPS, what._replace(revision=page.revision))
-        splice = CONFIG_MAPS.resource.renderer.splicer(A.name, in_list=True)
-        assert b"".join(page.parts) == b"".join(b"," + (splice(item) or b"?") for item in expected.items)
+        assert b"".join(page.parts) == _answered(expected.items, reverse=read.reverse)
         assert (page.more, page.last) == (expected.more, expected.items[-1].key if expected.items else "")
         if read.counted:
             assert page.remaining == expected.remaining
 
-    async def _compare_selected(self, page: RenderedPage, what: Scan, selector: LabelSelector) -> None:
+    async def _compare_selected(self, page: RenderedPage, what: Scan, selector: LabelSelector, *, reverse: bool) -> None:
         everything = await scan(self._shelf.access, CONFIG_MAPS, what._replace(limit=0))
         chosen = [item for item in everything.items if selector.matches(orjson.loads(item.value)["metadata"].get("labels") or {})]
         end = min(what.limit, len(chosen)) if what.limit else len(chosen)
-        splice = CONFIG_MAPS.resource.renderer.splicer(A.name, in_list=True)
-        assert b"".join(page.parts) == b"".join(b"," + (splice(item) or b"?") for item in chosen[:end])
+        assert b"".join(page.parts) == _answered(chosen[:end], reverse=reverse)
         assert page.last == (chosen[end - 1].key if end else "")
         is_full = bool(what.limit) and end == what.limit
         assert page.more == (is_full and chosen[end - 1].key != everything.items[-1].key)
+
+
+def _answered(items: Sequence[KeyValue], *, reverse: bool) -> bytes:
+    splice = CONFIG_MAPS.resource.renderer.splicer(A.name, in_list=True)
+    elements = [splice(item) or b"?" for item in items]
+    return b"".join(element[::-1] if reverse else b"," + element for element in elements)
 
 
 @asynccontextmanager
@@ -342,6 +408,8 @@ async def test_lists_among_many_writers_are_never_stale(shelf: Shelf) -> None:
     lists: list[Read | Look] = [
         Read("", "", 0, 0, counted=False),
         Read("", "", 0, 0, counted=False, selector="label=x"),
+        Read("", "", 0, 0, counted=False, reverse=True),
+        Read("", "", 3, 0, counted=True, selector="label=y", reverse=True),
         Read("n1", "", 3, 0, counted=True, selector="label!=y"),
         Read("", "", 4, 0, counted=True),
         Read("n2", "c", 2, 1, counted=True),
