@@ -16,7 +16,7 @@ import structlog
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client.transport import Transport, status_error_of
 from kcp_py.egress.operatorwebhook import OperatorWebhook
-from kcp_py.kubeconfig import KubeconfigContext
+from kcp_py.kubeconfig import KubeconfigContext, KubeconfigError
 from kcp_py.kubeconfig.credentials import Credentials
 
 _CALL_SECONDS: Final = 10.0
@@ -36,7 +36,12 @@ def context_of(kubeconfig: str | None) -> KubeconfigContext:
     Raises:
         KubeconfigError: there is none, or it cannot be used.
     """
-    return KubeconfigContext.load(kubeconfig, None) if kubeconfig else KubeconfigContext.in_cluster()
+    if kubeconfig:
+        return KubeconfigContext.load(kubeconfig, None)
+    try:
+        return KubeconfigContext.in_cluster()
+    except KubeconfigError as error:
+        raise KubeconfigError(f"no kubeconfig is given, and this is no pod with a service account: {error}") from None
 
 
 def reviews_of(context: KubeconfigContext, resource: str) -> OperatorWebhook:

@@ -106,7 +106,7 @@ class KubeconfigContext:
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
         token = (folder or SERVICE_ACCOUNT) / "token"
         if not host or not port or not token.exists():
-            raise KubeconfigError(f"{token}: not in a pod: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and this file are needed")
+            raise KubeconfigError(f"KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the file {token} are needed in a pod")
         address = f"[{host}]" if ":" in host else host
         return cls(token, {"server": f"https://{address}:{port}", "certificate-authority": "ca.crt"}, {"tokenFile": "token"}, "pod")
 

@@ -23,5 +23,5 @@ def test_a_pod_has_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_elsewhere_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is guessed."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(KubeconfigError, match="not in a pod"):
+    with pytest.raises(KubeconfigError, match="no kubeconfig is given"):
         context_of(None)

@@ -54,4 +54,7 @@ def test_without_a_kubeconfig_the_command_says_so(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.chdir(tmp_path)
     assert run(["aggregated", f"{program}:ready"]) == 1
-    assert capsys.readouterr().err == "error: no kubeconfig is given, and this is not a pod with a service account\n"
+    assert capsys.readouterr().err == (
+        "error: no kubeconfig is given, and this is no pod with a service account: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT "
+        "and the file /var/run/secrets/kubernetes.io/serviceaccount/token are needed in a pod\n"
+    )

@@ -55,7 +55,7 @@ def test_a_file_that_is_not_a_kubeconfig(tmp_path: Path, content: bytes) -> None
 def test_a_pod_finds_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its environment and the files of its service account."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(KubeconfigError, match="not in a pod"):
+    with pytest.raises(KubeconfigError, match="are needed in a pod"):
         KubeconfigContext.in_cluster(tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
