@@ -8,16 +8,15 @@ Objects keep what their class does not know: a decoded object remembers the JSON
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client.contract import ApiResource
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from kcp_py.client.adapters import Adapter
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ def decode(model: type[T], obj: Mapping[str, Any]) -> T:
     Raises:
         ValueError: the JSON does not fit the class (`pydantic.ValidationError`).
     """
-    made: T = _adapter(model).validate_python(obj)
+    made: T = _adapter(model).load(obj)
     key = id(made)
     with suppress(TypeError):  # objects of a class with __slots__ are like copies
         _sources[key] = weakref.ref(made, lambda _: _sources.pop(key, None)), obj
@@ -85,12 +84,12 @@ def encode(instance: object, *, source: Mapping[str, Any] | None = None, set_onl
     resource = described(model)
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     if set_only:
-        return {**head, **_dump(instance, set_only=True)}
+        return {**head, **_adapter(model).dump(instance, set_only=True)}
     known = source if source is not None else source_of(instance)
     if known is None:
-        return {**head, **_dump(instance)}
-    before = _dump(_adapter(model).validate_python(known))
-    merged = merge(known, before, _dump(instance))
+        return {**head, **_adapter(model).dump(instance)}
+    adapter = _adapter(model)
+    merged = merge(known, adapter.dump(adapter.load(known)), adapter.dump(instance))
     assert isinstance(merged, dict)
     return {**head, **merged}
 
@@ -133,19 +132,7 @@ def _name(element: Any) -> Any:
     return None
 
 
-def _dump(instance: object, *, set_only: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = _adapter(type(instance)).dump_python(
-        instance, mode="json", by_alias=True, exclude_none=True, exclude_unset=set_only, warnings=False
-    )
-    return found
+def _adapter(model: Any) -> Adapter:
+    from kcp_py.client.adapters import adapter_of  # noqa: PLC0415 - few programs use typed objects, and Pydantic is large
 
-
-def _adapter(model: Any) -> TypeAdapter[Any]:
-    return _adapter_of(model)
-
-
-@lru_cache(maxsize=1024)
-def _adapter_of(model: Hashable) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - few programs use typed objects, and it is large
-
-    return TypeAdapter(model)  # type: ignore[arg-type]
+    return adapter_of(model)

@@ -9,7 +9,7 @@ from collections.abc import Container
 from typing import Final
 
 _WORDS: Final = (re.compile(r"([a-z0-9])([A-Z])"), re.compile(r"([A-Z]+)([A-Z][a-z])"))
-_SHADOWED: Final = frozenset({"bool", "dict", "float", "int", "list", "str", "field", "dataclass"})
+_SHADOWED: Final = frozenset({"bool", "bytes", "dict", "float", "int", "list", "str", "field", "dataclass"})
 """Names that annotations and decorators use: a field would take their place in its class."""
 _OF_MODELS: Final = frozenset(
     [

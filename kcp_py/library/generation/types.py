@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, Literal, NamedTuple
 
+from kcp_py.client.forms import to_base64
+from kcp_py.golang.base64 import decode_base64
 from kcp_py.library.generation.names import class_name, field_name
 from kcp_py.library.types.markers import IntOrString, Quantity, Schema
 
@@ -177,6 +179,8 @@ class TypeWriter:
         values = schema.get("enum")
         if values and kind in {"string", "integer"} and all(type(one) is (str if kind == "string" else int) for one in values):
             return Written(f"Literal[{', '.join(map(literal, values))}]", {"type": kind, "enum": list(values)})
+        if kind == "string" and schema.get("format") == "byte" and _is_base64(whole.get("default", "")):
+            return Written("bytes", {"type": kind, "format": "byte"})
         if kind in _SCALARS:
             return Written(_SCALARS[kind], {"type": kind})
         if kind == "array" and isinstance(schema.get("items"), Mapping):
@@ -204,6 +208,8 @@ class TypeWriter:
             plain = isinstance(given, (str, int, float, bool)) and not schema.get("nullable")
             default = literal(given) if plain else "None"
         written = self._written(schema, words, optional=default == "None")
+        if written.annotation == "bytes" and default not in {"None", _REQUIRED}:
+            default = _bytes_literal(decode_base64(str(given)))
         marks = [*written.marks]
         if "default" in schema and default in {"None", _REQUIRED}:
             marks += _schema_marks({"default": given})
@@ -251,6 +257,18 @@ def literal(value: Any) -> str:
     if not (value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))):
         raise ValueError(f"JSON has no {type(value).__name__} {value}: write texts in quotes")
     return repr(value)
+
+
+def _is_base64(text: Any) -> bool:
+    """Whether a text is what bytes are written as."""
+    try:
+        return isinstance(text, str) and to_base64(decode_base64(text)) == text
+    except ValueError:
+        return False
+
+
+def _bytes_literal(value: bytes) -> str:
+    return repr(value) if b'"' in value or b"'" in value else f'b"{repr(value)[2:-1]}"'
 
 
 def _reference(schema: Mapping[str, Any]) -> str | None:

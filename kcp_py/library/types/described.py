@@ -42,7 +42,9 @@ class TypedResource:
         """The resource of which this is a further version; None for the resource itself."""
         self.spokes: list[TypedResource] = []
         self.place = model.__name__
-        self.schema: Mapping[str, Any] = schema_of_resource(model)
+        self.camel_case: bool = settings["camel_case"]
+        """Whether fields without an alias have names in camelCase."""
+        self.schema: Mapping[str, Any] = schema_of_resource(model, camel=self.camel_case)
         self.strategy: Strategy | None = settings["strategy"]
         self.storage: bool = settings["storage"]
         self.served: bool = settings["served"]

@@ -12,6 +12,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kcp_py.client.forms import camel_case
+
 
 class DefinitionError(TypeError):
     """A type with its annotations cannot be a resource. The text begins with the place: the type and the field."""
@@ -26,6 +28,7 @@ class Field(NamedTuple):
     name: str
     """In Python."""
     json: str
+    """In JSON."""
     annotation: Any
     metadata: Sequence[Any]
     """What `Annotated` and Pydantic's `Field` say."""
@@ -50,13 +53,29 @@ def is_structure(cls: object) -> bool:
     return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or is_pydantic_model(cls))
 
 
-def fields_of(cls: type, place: str) -> list[Field]:
+def is_url(cls: object) -> bool:
+    """Whether a class is one of the URLs of Pydantic."""
+    return isinstance(cls, type) and cls.__module__ == "pydantic.networks" and cls.__name__.endswith("Url")
+
+
+def fields_of(cls: type, place: str, *, camel: bool = False) -> list[Field]:
     """The fields of a class in their order.
+
+    Args:
+        cls: a Pydantic model, or a dataclass of Python or of Pydantic.
+        place: for messages.
+        camel: whether fields without an alias have their names in camelCase.
 
     Raises:
         DefinitionError: annotations cannot be resolved, or a field has different names when it is read and written.
     """
-    return _of_model(cls, place) if is_pydantic_model(cls) else _of_dataclass(cls, place)
+    of_pydantic = is_pydantic_model(cls) or "__pydantic_fields__" in vars(cls)
+    found = _of_pydantic(cls, place) if of_pydantic else _of_dataclass(cls, place)
+    named = [one._replace(json=one.json or (camel_case(one.name) if camel else one.name)) for one in found]
+    for one in named:
+        if not one.json:
+            raise DefinitionError(f"{place}.{one.name}: the name is nothing but underscores; give it an `alias`")
+    return named
 
 
 def documentation(cls: type) -> str:
@@ -82,21 +101,21 @@ def _of_dataclass(cls: Any, place: str) -> list[Field]:
         default = NOTHING if one.default is dataclasses.MISSING else one.default
         factory = None if one.default_factory is dataclasses.MISSING else one.default_factory
         description = (descriptions or [comments.get(one.name, "")])[-1]
-        found.append(Field(one.name, names[-1] if names else one.name, annotation, metadata, default, factory, description))
+        found.append(Field(one.name, names[-1] if names else "", annotation, metadata, default, factory, description))
     return found
 
 
-def _of_model(cls: Any, place: str) -> list[Field]:
+def _of_pydantic(cls: Any, place: str) -> list[Field]:
     from pydantic_core import PydanticUndefined  # noqa: PLC0415 - the class is a model: Pydantic has been imported
 
-    if not cls.__pydantic_complete__ and not cls.model_rebuild(raise_errors=False):
+    if not _is_complete(cls):
         raise DefinitionError(f"{place}: a type of a field of {cls.__name__} is not defined; types must be names of the module")
     comments: Mapping[str, str] | None = None
     found = []
-    for name, info in cls.model_fields.items():
-        read, written = info.validation_alias or info.alias or name, info.serialization_alias or info.alias or name
+    for name, info in cls.__pydantic_fields__.items():
+        read, written = info.validation_alias or info.alias or "", info.serialization_alias or info.alias or ""
         if read != written:
-            raise DefinitionError(f"{place}.{name}: it is read as {read!r} and written as {written!r}; give it one `alias`")
+            raise DefinitionError(f"{place}.{name}: it is read as {read or name!r} and written as {written or name!r}; give it one `alias`")
         description = info.description
         if description is None:
             comments = _comments(cls) if comments is None else comments
@@ -106,6 +125,16 @@ def _of_model(cls: Any, place: str) -> list[Field]:
         factory = info.default_factory
         found.append(Field(name, written, annotation, [*metadata, *info.metadata], default, factory, inspect.cleandoc(description)))
     return found
+
+
+def _is_complete(cls: Any) -> bool:
+    if cls.__pydantic_complete__:
+        return True
+    if is_pydantic_model(cls):
+        return bool(cls.model_rebuild(raise_errors=False))
+    from pydantic.dataclasses import rebuild_dataclass  # noqa: PLC0415 - the class is one of Pydantic
+
+    return bool(rebuild_dataclass(cls, raise_errors=False))
 
 
 def _split(annotation: Any) -> tuple[Any, list[Any]]:

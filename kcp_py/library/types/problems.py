@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from kcp_py.apimachinery.fielderrors import NO_VALUE, FieldError
@@ -13,10 +14,12 @@ from kcp_py.library.types.fields import fields_of, is_structure
 from kcp_py.schema.compilation import compile_schema
 
 _OF_USERS = frozenset({"value_error", "assertion_error"})
+_OF_RULES = frozenset({"bytes_too_short", "bytes_too_long", "greater_than", "greater_than_equal", "less_than", "less_than_equal"})
+"""Of bytes and timedeltas: the schema has rules for their bounds."""
 
 
 def has_validators(model: type) -> bool:
-    """Whether a class, or a class in it, has validators in code, which no schema expresses."""
+    """Whether a class, or a class in it, has validators in code, which no schema expresses. The text of a timedelta counts as one."""
     return any(_has_own(cls) for cls in _classes(model, set()))
 
 
@@ -31,9 +34,13 @@ def problems_of(described: TypedResource, obj: dict[str, Any]) -> list[FieldErro
     except ValueError as error:
         found: list[dict[str, Any]] = error.errors(include_url=False) if hasattr(error, "errors") else []
         wrong = bool(compile_schema(described.schema).validate(obj))
-        shown = [one for one in found if one["type"] in _OF_USERS or not wrong]
+        shown = [one for one in found if one["type"] in _OF_USERS or not (wrong or _is_of_a_rule(one))]
         return [_field_error(one) for one in shown]
     return None
+
+
+def _is_of_a_rule(problem: dict[str, Any]) -> bool:
+    return problem["type"] in _OF_RULES and isinstance(problem.get("input"), bytes | timedelta)
 
 
 def _field_error(problem: dict[str, Any]) -> FieldError:
@@ -51,7 +58,15 @@ def _has_own(cls: Any) -> bool:
     decorators = getattr(cls, "__pydantic_decorators__", None)
     if decorators is not None and (decorators.validators or decorators.field_validators or decorators.model_validators):
         return True
-    return any(hasattr(one, "func") for field in fields_of(cls, cls.__name__) for one in field.metadata)
+    fields = fields_of(cls, cls.__name__)
+    return any(_contains(field.annotation, timedelta) or any(hasattr(one, "func") for one in field.metadata) for field in fields)
+
+
+def _contains(annotation: Any, wanted: type) -> bool:
+    if annotation is wanted:
+        return True
+    inner = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
+    return any(_contains(one, wanted) for one in (*typing.get_args(annotation), *([inner] if inner is not None else [])))
 
 
 def _classes(annotation: Any, seen: set[type]) -> Iterable[type]:

@@ -41,6 +41,7 @@ class ResourceSettings(TypedDict, total=False):
     storage: bool
     served: bool
     deprecated: bool | str
+    camel_case: bool | None
 
 
 def resource(
@@ -63,6 +64,7 @@ def resource(
     storage: bool = False,
     served: bool = True,
     deprecated: bool | str = False,
+    camel_case: bool | None = None,
 ) -> Callable[[C], C]:
     """Have a Pydantic model or a dataclass describe a resource, or with `hub` a further version of one.
 
@@ -88,6 +90,8 @@ def resource(
         storage: whether objects are stored in this version; by default they are stored in that of the hub.
         served: whether clients can use the version.
         deprecated: whether answers warn of the version, or the text of the warning.
+        camel_case: whether `replica_count` is `replicaCount` in JSON, here and in the classes of the fields; aliases have precedence. By
+            default as of `hub`, and False without one.
 
     Raises:
         DefinitionError: the class cannot be a resource. The message begins with the class and the field.
@@ -125,6 +129,7 @@ def resource(
             storage=storage,
             served=served,
             deprecated=deprecated,
+            camel_case=camel_case if camel_case is not None else parent is not None and parent.camel_case,
         )
         _check(described)
         _check_definition(described)

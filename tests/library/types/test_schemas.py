@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import ipaddress
 import subprocess
 import sys
 import uuid
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AnyUrl, Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from kcp_py import DefinitionError, IntOrString, Schema, StoredResource
 from kcp_py.cli.definitionyaml import print_definition
@@ -81,6 +84,14 @@ def field_schema(annotation: Any, default: Any = ...) -> Any:
     [
         (str, {"type": "string"}),
         (float, {"type": "number"}),
+        (bytes, {"type": "string", "format": "byte"}),
+        (Base64Bytes, {"type": "string", "format": "byte"}),
+        (bytes | None, {"type": "string", "format": "byte", "nullable": True}),
+        (dict[str, bytes], {"type": "object", "additionalProperties": {"type": "string", "format": "byte"}}),
+        (dt.timedelta, {"type": "string"}),
+        (list[dt.timedelta], {"type": "array", "items": {"type": "string"}}),
+        (AnyUrl, {"type": "string", "format": "uri"}),
+        (ipaddress.IPv4Address, {"type": "string", "format": "ipv4"}),
         (uuid.UUID, {"type": "string", "format": "uuid"}),
         (dt.date, {"type": "string", "format": "date"}),
         (Any, {"x-kubernetes-preserve-unknown-fields": True}),
@@ -112,35 +123,22 @@ def test_types(annotation: Any, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "default", "expected"),
-    [
-        (str, "a", "a"),
-        (int, 0, 0),
-        (bool, False, False),
-        (list[str], [], None),
-        (list[str], ["a"], ["a"]),
-        (int | None, None, None),
-        (Inner, Inner(), {}),
-        (Inner, Inner(size=3), {"size": 3}),
-        (dict[str, Inner], {"a": Inner(size=3)}, {"a": {"size": 3}}),
-    ],
-    ids=str,
-)
-def test_defaults(annotation: Any, default: Any, expected: Any) -> None:
-    """The values of fields become defaults of the schema; None and empty collections do not, and the field is not required."""
-    spec = schema_of_resource(model(annotation, default))["properties"]["spec"]
-    assert spec["properties"]["x"].get("default") == expected
-    assert "required" not in spec
-
-
-@pytest.mark.parametrize(
     ("annotation", "message"),
     [
         (Node, "Thing.spec.x.children[]: Node contains itself, and schemas of resources cannot; use dict[str, Any] or Any here"),
         (int | str, "Thing.spec.x: a union has no structural schema (int | str); use IntOrString"),
         (list[Inner | Color], "Thing.spec.x[]: a union has no structural schema (Inner | Color); use one type, or Annotated"),
-        (bytes, "Thing.spec.x: bytes have no form in JSON by themselves; use pydantic.Base64Bytes"),
-        (dt.timedelta, 'Thing.spec.x: timedelta has no schema; use a text such as "1h30m"'),
+        (dict[bytes, str], "Thing.spec.x: the keys of an object in JSON are texts, not bytes"),
+        (dict[str, bytes | dt.timedelta], "Thing.spec.x{}: a union has no structural schema (bytes | timedelta); use one type"),
+        (list[dt.time], "Thing.spec.x[]: time has no schema; use a text"),
+        (
+            ipaddress.IPv4Network,
+            "use a Pydantic model, a dataclass, an Enum, a Literal, list, set, dict[str, ...], str, int, float, bool, bytes",
+        ),
+        (
+            Annotated[dt.timedelta, Field(gt=dt.timedelta.max)],
+            "Thing.spec.x: the bound 999999999 days, 23:59:59.999999 is longer than 292 years",
+        ),
         (decimal.Decimal, "Thing.spec.x: Decimal has no schema; use Quantity, or a text"),
         (tuple[int, str], "has no schema; use a list, or tuple[X, ...]"),
         (dict[int, str], "Thing.spec.x: the keys of an object in JSON are texts, not int"),
@@ -163,11 +161,10 @@ def test_types_without_a_schema(annotation: Any, message: str) -> None:
     assert message in str(raised.value)
 
 
-def test_default_factories_that_differ() -> None:
-    """A default of a schema is one value."""
-    cls = dataclasses.make_dataclass("Thing", [("x", str, dataclasses.field(default_factory=lambda: str(uuid.uuid4())))])
-    with pytest.raises(DefinitionError, match=r"Thing\.x: default_factory gives different values; set the value in the hook `default`"):
-        schema_of_resource(cls)
+def test_types_that_only_dataclasses_can_have() -> None:
+    """Pydantic refuses them itself."""
+    with pytest.raises(DefinitionError, match=r"^Thing\.x: bytearray has no schema; use bytes$"):
+        schema_of_resource(dataclasses.make_dataclass("Thing", [("x", bytearray)]))
 
 
 def test_aliases_and_free_models() -> None:
@@ -189,6 +186,74 @@ def test_aliases_and_free_models() -> None:
 
     with pytest.raises(DefinitionError, match=r"Twice\.one: it is read as 'in' and written as 'out'"):
         schema_of_resource(Twice)
+
+
+class PortDefaults(BaseModel):
+    """A model whose fields have no aliases."""
+
+    port_number: int = 80
+    tls_mode: Annotated[str | None, Field(alias="tlsPolicy")] = None
+
+
+@dataclasses.dataclass(kw_only=True)
+class ShopSpec:
+    """All forms of names."""
+
+    replica_count: int
+    from_: str = ""
+    already: int = 1
+    cluster_ip: Annotated[str, Schema(description="As Kubernetes."), Field(alias="clusterIP")] = ""
+    main_port: PortDefaults = dataclasses.field(default_factory=lambda: PortDefaults(port_number=8080))
+
+
+@dataclasses.dataclass
+class Shop:
+    """A resource."""
+
+    spec: ShopSpec
+
+
+def test_names_in_camel_case() -> None:
+    """The switch names the fields of all classes that have no alias, in defaults and in `required`, too."""
+    spec = schema_of_resource(Shop, camel=True)["properties"]["spec"]
+    assert list(spec["properties"]) == ["replicaCount", "from", "already", "clusterIP", "mainPort"]
+    assert spec["required"] == ["replicaCount"]
+    assert spec["properties"]["mainPort"]["default"] == {"portNumber": 8080}
+    assert list(spec["properties"]["mainPort"]["properties"]) == ["portNumber", "tlsPolicy"]
+    plain = schema_of_resource(Shop)["properties"]["spec"]
+    assert list(plain["properties"]) == ["replica_count", "from_", "already", "clusterIP", "main_port"]
+
+
+def test_alias_generators() -> None:
+    """Those of Pydantic count, in models and in dataclasses of Pydantic."""
+
+    class Camel(BaseModel):
+        model_config = ConfigDict(alias_generator=to_camel)
+
+        replica_count: int = 1
+
+    @pydantic_dataclass(config=ConfigDict(alias_generator=to_camel))
+    class CamelData:
+        replica_count: int = 1
+        other_name: int = Field(alias="given", default=2, ge=1)
+
+    assert list(schema_of_resource(Camel, camel=True)["properties"])[3:] == ["replicaCount"]
+    found = schema_of_resource(CamelData)["properties"]
+    assert list(found)[3:] == ["replicaCount", "given"]
+    assert found["given"] == {"type": "integer", "minimum": 1, "default": 2}
+
+
+def test_names_that_collide() -> None:
+    """Two fields with one name are an error that names the second, whether by the switch or by an alias."""
+    switched = dataclasses.make_dataclass("Thing", [("a_b", int), ("aB", int)])
+    assert "a_b" in schema_of_resource(switched)["properties"]
+    with pytest.raises(DefinitionError, match=r"^Thing\.aB: two fields have the name 'aB'$"):
+        schema_of_resource(switched, camel=True)
+    aliased = dataclasses.make_dataclass("Thing", [("a_b", int), ("x", Annotated[int, Field(alias="aB")])])
+    with pytest.raises(DefinitionError, match=r"^Thing\.x: two fields have the name 'aB'$"):
+        schema_of_resource(aliased, camel=True)
+    with pytest.raises(DefinitionError, match=r"^Thing\.__: the name is nothing but underscores"):
+        schema_of_resource(dataclasses.make_dataclass("Thing", [("__", int)]), camel=True)
 
 
 def test_dataclasses_need_no_pydantic() -> None:
