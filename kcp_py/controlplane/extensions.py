@@ -149,7 +149,7 @@ class Extensions:
 
     def mutating(
         self,
-        *resources: str,
+        *resources: str | type,
         operations: Collection[str] = ("CREATE", "UPDATE"),
         clusters: Collection[str] | None = None,
         namespaces: Collection[str] | None = None,
@@ -163,9 +163,12 @@ class Extensions:
         The function takes `Attributes` and changes `attributes.obj` in place, or returns the object that takes its place. It refuses the
         write by raising a `StatusError` of `errors`. It may be a coroutine function.
 
+        A function whose parameter has the type of a class with `@resource` gets the object as one of the class, and changes or returns
+        that. Further parameters are `old`, the object before the write or None, and `attributes`.
+
         Args:
-            resources: such as `configmaps`, `deployments.apps`, `deployments.apps/scale`, `*.apps`. Without any: every resource, and no
-                subresource.
+            resources: such as `configmaps`, `deployments.apps`, `deployments.apps/scale`, `*.apps`; or a class with `@resource`. Without
+                any: the resource of the class that the function takes, else every resource, and no subresource.
             operations: of `CREATE`, `UPDATE`, `DELETE`, `CONNECT`; `*` for all.
             clusters: names of logical clusters; None for all.
             namespaces: names of namespaces; None for all.
@@ -177,23 +180,24 @@ class Extensions:
         Raises:
             RuntimeError: the control plane has been entered.
             ValueError: an argument has no meaning.
-            TypeError: the function is a coroutine function that shall run in a thread.
+            TypeError: the function is a coroutine function that shall run in a thread, or has a parameter that cannot be filled.
         """
         self._check_open()
-        from kcp_py.library.hooks import MutatingHook  # noqa: PLC0415
-        from kcp_py.library.rules import Rule  # noqa: PLC0415
+        from kcp_py.library.hooks import MutatingHook, hooks  # noqa: PLC0415
+        from kcp_py.library.rules import RuleSettings  # noqa: PLC0415
 
-        rule = Rule(resources, operations=operations, clusters=clusters, namespaces=namespaces, namespaced=namespaced, labels=labels)
+        rule = RuleSettings(operations=operations, clusters=clusters, namespaces=namespaces, namespaced=namespaced, labels=labels)
+        hook_of = hooks(MutatingHook, resources, rule, thread=thread, name=name)
 
         def add(function: M) -> M:
-            self._admission.append(MutatingHook(function, rule, thread=thread, name=name))
+            self._admission.append(hook_of(function))
             return function
 
         return add
 
     def validating(
         self,
-        *resources: str,
+        *resources: str | type,
         operations: Collection[str] = ("CREATE", "UPDATE"),
         clusters: Collection[str] | None = None,
         namespaces: Collection[str] | None = None,
@@ -204,17 +208,18 @@ class Extensions:
     ) -> Callable[[V], V]:
         """Have a function refuse writes after they are validated.
 
-        The function takes `Attributes`. It refuses the write by returning a text (403), by returning the errors of fields (422, see
-        `fielderrors`), or by raising a `StatusError` of `errors`. The arguments and errors are those of `mutating`.
+        The function takes `Attributes`, or an object of a class. It refuses the write by returning a text (403), by returning the errors of
+        fields (422, see `fielderrors`), or by raising a `StatusError` of `errors`. The arguments and errors are those of `mutating`.
         """
         self._check_open()
-        from kcp_py.library.hooks import ValidatingHook  # noqa: PLC0415
-        from kcp_py.library.rules import Rule  # noqa: PLC0415
+        from kcp_py.library.hooks import ValidatingHook, hooks  # noqa: PLC0415
+        from kcp_py.library.rules import RuleSettings  # noqa: PLC0415
 
-        rule = Rule(resources, operations=operations, clusters=clusters, namespaces=namespaces, namespaced=namespaced, labels=labels)
+        rule = RuleSettings(operations=operations, clusters=clusters, namespaces=namespaces, namespaced=namespaced, labels=labels)
+        hook_of = hooks(ValidatingHook, resources, rule, thread=thread, name=name)
 
         def add(function: V) -> V:
-            self._admission.append(ValidatingHook(function, rule, thread=thread, name=name))
+            self._admission.append(hook_of(function))
             return function
 
         return add

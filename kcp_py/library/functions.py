@@ -101,12 +101,12 @@ def caller(function: Callable[..., Any], *, thread: bool) -> Callable[..., Any]:
     if not callable(function):
         raise TypeError(f"{function!r} is not a function")
     if not thread:
-        return lambda _cluster, *arguments: function(*arguments)
+        return lambda _cluster, *arguments, **named: function(*arguments, **named)
     if is_coroutine_function(function):
         raise TypeError(f"{name_of(function)} is a coroutine function: it runs on the event loop, and not in a thread")
 
-    def call(cluster: ClusterSelection, *arguments: Any) -> Awaitable[Any]:
-        return threads().call(cluster, function, *arguments)
+    def call(cluster: ClusterSelection, *arguments: Any, **named: Any) -> Awaitable[Any]:
+        return threads().call(cluster, partial(function, **named) if named else function, *arguments)
 
     return call
 

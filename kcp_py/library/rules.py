@@ -6,7 +6,7 @@ Source of the terms: `rules` of webhook configurations (admissionregistration.k8
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypedDict, get_args
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.meta.selectors import LabelSelector, parse_label_selector
@@ -14,6 +14,16 @@ from kcp_py.logicalcluster import Name, parse_name
 from kcp_py.registry.admission import Attributes, Operation
 
 _OPERATIONS: Final = frozenset(get_args(Operation))
+
+
+class RuleSettings(TypedDict, total=False):
+    """The arguments of `Rule` but for the resources."""
+
+    operations: Collection[str]
+    clusters: Collection[str] | None
+    namespaces: Collection[str] | None
+    namespaced: bool | None
+    labels: str
 
 
 class _Pattern(NamedTuple):

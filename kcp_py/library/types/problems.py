@@ -9,7 +9,7 @@ from typing import Any
 
 from kcp_py.apimachinery.fielderrors import NO_VALUE, FieldError
 from kcp_py.client.models import decode
-from kcp_py.library.types.described import TypedResource
+from kcp_py.library.types.described import ATTRIBUTE, TypedResource
 from kcp_py.library.types.fields import fields_of, is_structure
 from kcp_py.schema.compilation import compile_schema
 
@@ -37,6 +37,24 @@ def problems_of(described: TypedResource, obj: dict[str, Any]) -> list[FieldErro
         shown = [one for one in found if one["type"] in _OF_USERS or not (wrong or _is_of_a_rule(one))]
         return [_field_error(one) for one in shown]
     return None
+
+
+def problems_in(model: type, obj: dict[str, Any]) -> list[FieldError]:
+    """All that keeps an object from being one of a class, in the words of its schema as far as possible.
+
+    Args:
+        model: describes a resource; its schema is known if it is one of this program.
+        obj: in the version of the class.
+    """
+    try:
+        decode(model, obj)
+    except ValueError as error:
+        resource = vars(model).get(ATTRIBUTE)
+        of_schema = compile_schema(resource.schema).validate(obj) if isinstance(resource, TypedResource) else []
+        found: list[dict[str, Any]] = error.errors(include_url=False) if hasattr(error, "errors") else []
+        own = [_field_error(one) for one in found if one["type"] in _OF_USERS or not of_schema]
+        return [*of_schema, *own] or [FieldError(reason="FieldValueInvalid", field="", detail=str(error))]
+    return []
 
 
 def _is_of_a_rule(problem: dict[str, Any]) -> bool:
