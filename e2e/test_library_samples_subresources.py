@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from websockets.sync.client import connect
 
 from e2e.programs import serving
+from kcp_py import GroupVersionResource, RemoteClient, parse_name
 
 SAMPLES = Path(__file__).parents[1] / "config/samples/library"
 FOO = '{"apiVersion": "hello.zeng.dev/v1", "kind": "Foo", "metadata": {"name": "myfoo"}, "spec": {"msg": "testmsg", "msg1": "hi, there👋"}}'
@@ -33,9 +36,23 @@ def sample(name: str, kubectl_binary: str, directory: Path) -> Iterator[tuple[Ku
         yield run, url
 
 
+async def apply_config(url: str, configuration: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """The answer to server-side apply by a client over HTTP, because kubectl applies to no subresource of another kind."""
+    cluster = {"name": "sample", "cluster": {"server": url.partition("/clusters/")[0]}}
+    context = {"name": "sample", "context": {"cluster": "sample", "user": "me"}}
+    file = directory / "kubeconfig"
+    users = [{"name": "me", "user": {}}]
+    file.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "users": users, "current-context": "sample"}), "utf-8")
+    async with RemoteClient.of_kubeconfig(str(file)) as client:
+        resource = GroupVersionResource("hello.zeng.dev", "v1", "foos")
+        metadata = {**configuration["metadata"], "namespace": "default"}
+        applied = {**configuration, "metadata": metadata}
+        return await client.apply(parse_name("team-a"), resource, applied, field_manager="e2e", subresource="config")
+
+
 def test_base64_answers_with_another_kind(kubectl_binary: str, tmp_path: Path) -> None:
     """The answer is that of x-kubernetes; discovery and OpenAPI name the kind; other verbs and bodies are refused."""
-    with sample("base64_subresource.py", kubectl_binary, tmp_path) as (kubectl, _):
+    with sample("base64_subresource.py", kubectl_binary, tmp_path) as (kubectl, url):
         assert kubectl("create", "-f", "-", document=FOO).stdout == "foo.hello.zeng.dev/myfoo created\n"
         body = {"apiVersion": "transformation.zeng.dev/v1beta1", "kind": "Base64", "spec": {"fieldPath": "spec"}}
         answer = kubectl("create", "--raw", f"{FOOS}/myfoo/base64", "-f", "-", document=json.dumps(body))
@@ -53,6 +70,10 @@ def test_base64_answers_with_another_kind(kubectl_binary: str, tmp_path: Path) -
         assert kubectl("get", "foo", "myfoo", "-o", "jsonpath={.spec.config.msg}{.spec.msg}").stdout == "parttestmsg"
         old = json.dumps({**part, "metadata": {"name": "myfoo", "resourceVersion": "1"}})
         assert "Conflict" in kubectl("replace", "--raw", f"{FOOS}/myfoo/config", "-f", "-", document=old).stderr
+        applied = asyncio.run(apply_config(url, {**part, "spec": {"msg1": "applied"}}, tmp_path))
+        assert applied["spec"] == {"msg": "part", "msg1": "applied"}
+        entries = json.loads(kubectl("get", "foo", "myfoo", "-o", "json", "--show-managed-fields").stdout)["metadata"]["managedFields"]
+        assert ("e2e", "Apply", "config") in {(one["manager"], one["operation"], one.get("subresource")) for one in entries}
         assert "not supported" in kubectl("get", "--raw", f"{FOOS}/myfoo/base64").stderr
         (entry,) = [
             one

@@ -56,6 +56,17 @@ class LocalClient(ClusterViews):
         """This client as another user."""
         return type(self)(self._registry, user=user, observer=self._observer)
 
+    def through(self, part: str, *, applied: bool = False) -> Self:
+        """This client for writes of whole objects that change what a subresource shows of them.
+
+        Args:
+            part: the subresource, which is that of the owners of the changed fields.
+            applied: whether the objects have their owners already, as server-side apply makes them.
+        """
+        client = type(self)(self._registry, user=self._user, observer=self._observer)
+        client._requests = Requests(self._registry, self._user, self._observer, part=part, applied=applied)  # noqa: SLF001 - its own class
+        return client
+
     def unobserved(self) -> Self:
         """This client without its observer."""
         return type(self)(self._registry, user=self._user)

@@ -131,7 +131,11 @@ def _nothing() -> None:
 class Requests:
     """Makes the requests of a user, and calls the verbs that serve them."""
 
-    def __init__(self, registry: Registry, user: UserInfo, observer: RequestObserver | None = None) -> None:
+    def __init__(
+        self, registry: Registry, user: UserInfo, observer: RequestObserver | None = None, *, part: str = "", applied: bool = False
+    ) -> None:
+        self._part = part
+        self._applied = applied
         self._registry = registry
         self._observer = observer
         self._user = user
@@ -148,7 +152,10 @@ class Requests:
 
     def write(self, verb: str, target: Resolved, options: WriteOptions, decoding: Decoding = NO_BODY) -> WriteRequest:
         """See `write_request`."""
-        return write_request(self._registry.access, self._user, verb, target=target, options=options, decoding=decoding)
+        request = write_request(self._registry.access, self._user, verb, target=target, options=options, decoding=decoding)
+        if request.manager is None or not self._part:
+            return request
+        return request._replace(manager=request.manager._replace(part=self._part, applied=self._applied))
 
     async def call(
         self,

@@ -7,17 +7,25 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.meta.options import PatchOptions
 from kcp_py.client.contract import FIELD_MANAGER, Client
-from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
+from kcp_py.client.local import LocalClient
+from kcp_py.registry.rest.patch import JSON_PATCH, MERGE_PATCH
+from kcp_py.registry.rest.storage import Admit, Object, ReadRequest, RestStorage
+from kcp_py.registry.store import apply_configuration
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_IDENTITY: Final = ("namespace", "uid", "resourceVersion")
 _ATTEMPTS: Final = 6
 """Of an update without a resourceVersion whose object changes meanwhile."""
 
 
 class ObjectPart(RestStorage):
     """Serves GET, PUT and PATCH of some fields of an object, as `/scale` does: a user may have permissions for them alone.
+
+    The owners of the fields are noted as those of the subresource, in the paths of the object. Server-side apply needs the client of
+    the same process, `ControlPlane.client`.
 
     ::
 
@@ -52,26 +60,59 @@ class ObjectPart(RestStorage):
     async def update(self, request: WriteRequest, obj: Object) -> Object:
         """`RestStorage.update`."""
         target, metadata = request.target, obj.get("metadata") or {}
-        version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
+        version = metadata.get("resourceVersion") or ""
         manager = request.manager.name if request.manager is not None else FIELD_MANAGER
         attempt = 0
         while True:
             attempt += 1
             whole = await self._read(target)
-            present = whole["metadata"]
-            if version not in {"", "0", present["resourceVersion"]}:
-                raise errors.conflict(target.resource.group_resource, target.name, errors.OBJECT_MODIFIED)
-            if uid not in {"", present["uid"]}:
-                detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present['uid']}"
-                raise errors.conflict(target.resource.group_resource, target.name, detail)
+            _check_identity(target, metadata, whole["metadata"])
             for shown, stored in self._paths:
                 _put(whole, stored, _value(obj, shown))
             try:
-                cluster, key = target.cluster_state.name, target.resource.key
-                written = await self._client().update(cluster, key, whole, dry_run=request.dry_run, field_manager=manager)
+                client, cluster, key = self._client(), target.cluster_state.name, target.resource.key
+                if isinstance(client, LocalClient):
+                    client = client.through(target.subresource)
+                written = await client.update(cluster, key, whole, dry_run=request.dry_run, field_manager=manager)
             except StatusError as error:
                 # The read was that of the server: a client that names no version takes any.
                 if error.reason != "Conflict" or version not in {"", "0"} or attempt == _ATTEMPTS:
+                    raise
+                continue
+            return self._part(written)
+
+    async def apply(self, request: WriteRequest, configuration: Object, admit: Admit) -> Object:
+        """`RestStorage.apply`."""
+        target, manager, options = request.target, request.manager, request.options
+        client, metadata = self._client(), configuration["metadata"]
+        if not isinstance(client, LocalClient):
+            raise errors.unsupported_media_type((JSON_PATCH, MERGE_PATCH))
+        assert manager is not None, "an apply has a field manager"
+        assert isinstance(options, PatchOptions), "an apply has the options of a patch"
+        client = client.through(target.subresource, applied=True)
+        identity = {name: metadata[name] for name in _IDENTITY if metadata.get(name)}
+        attempt = 0
+        while True:
+            attempt += 1
+            whole = await self._read(target)
+            resource = target.resource
+            config: Object = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": {"name": target.name, **identity}}
+            for shown, stored in self._paths:
+                _put(config, stored, _value(configuration, shown))
+            _check_identity(target, identity, whole["metadata"])
+            new = await apply_configuration(
+                resource, whole, config, manager, subresource=target.subresource, force=bool(options.force), size=request.size
+            )
+            part = self._part(new)
+            await admit(part)
+            for shown, stored in self._paths:
+                _put(new, stored, _value(part, shown))
+            new["metadata"].update({name: whole["metadata"][name] for name in ("uid", "resourceVersion")})
+            try:
+                cluster = target.cluster_state.name
+                written = await client.update(cluster, resource.key, new, dry_run=request.dry_run, field_manager=manager.name)
+            except StatusError as error:
+                if error.reason != "Conflict" or "resourceVersion" in identity or attempt == _ATTEMPTS:
                     raise
                 continue
             return self._part(written)
@@ -90,6 +131,20 @@ class ObjectPart(RestStorage):
             if (value := _value(whole, stored)) is not None:
                 _put(part, shown, value)
         return part
+
+
+def _check_identity(target: Resolved, given: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+    """Compare the metadata of a part, where it has some, with that of the object.
+
+    Raises:
+        StatusError: 409.
+    """
+    version, uid = given.get("resourceVersion") or "", given.get("uid") or ""
+    if version not in {"", "0", present["resourceVersion"]}:
+        raise errors.conflict(target.resource.group_resource, target.name, errors.OBJECT_MODIFIED)
+    if uid not in {"", present["uid"]}:
+        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present['uid']}"
+        raise errors.conflict(target.resource.group_resource, target.name, detail)
 
 
 def _value(obj: Object, path: tuple[str, ...]) -> Any:

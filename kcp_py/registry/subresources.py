@@ -19,6 +19,11 @@ class Code(Protocol):
         """In the order of discovery."""
         ...
 
+    @property
+    def applies(self) -> bool:
+        """Whether a subresource with a kind of its own takes server-side apply."""
+        ...
+
 
 class Connections(Protocol):
     """What answers requests for a connection to an object, whatever their method, such as `pods/exec`."""

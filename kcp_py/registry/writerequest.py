@@ -42,6 +42,8 @@ class FieldManager(NamedTuple):
     """RFC 3339 with seconds."""
     applied: bool = False
     """Whether an apply has written the owners of the fields into the object already."""
+    part: str = ""
+    """The subresource through which a part of an object is written by a write of the whole; that of the request where it is empty."""
 
 
 class Resolved(NamedTuple):

@@ -104,6 +104,25 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
     return new
 
 
+async def part_configuration(request: WriteRequest, body: bytes) -> dict[str, Any]:
+    """The configuration of an apply to a subresource with a kind of its own.
+
+    Raises:
+        StatusError: 400 for a configuration of another kind or name, and for fields that the kind does not have.
+    """
+    target, options = request.target, request.options
+    assert isinstance(options, PatchOptions), "an apply has the options of a patch"
+    config, repeated = await read_configuration(body)
+    _check(config, target)
+    _strict(repeated, options, request.warnings)
+    # Defaults have no place in a configuration, which says what its manager owns: the checks run on a copy.
+    checked, _ = await read_configuration(body)
+    decoding = Decoding(large=len(body) > Inline.PARSE["json"])
+    await conform(checked, body_kind(target), decoding, field_validation="Strict", warnings=request.warnings)
+    check_identity(config, target)
+    return config
+
+
 async def read_configuration(body: bytes) -> Configuration:
     """Decode the body of an apply.
 

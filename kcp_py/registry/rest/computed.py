@@ -22,7 +22,7 @@ from kcp_py.apimachinery.meta.options import CreateOptions, ListOptions
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.rest.answered import HIDDEN, answered, with_kind
-from kcp_py.registry.rest.apply import Configuration, applied, read_configuration
+from kcp_py.registry.rest.apply import Configuration, applied, part_configuration, read_configuration
 from kcp_py.registry.rest.computedwatch import ClusterWatch, ComputedWatch
 from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
@@ -222,6 +222,8 @@ class ComputedObjects:
         """
         target, request = request.target, accepted(request, change)
         applies = change.type == APPLY_PATCH
+        if applies and body_kind(target) is not target.resource:
+            return PatchedObject(await self._apply_part(request, change.body))
         may_create = applies and not target.subresource and "create" in self._rest.verbs
         # Before the object is looked up: a bad body is a 400, whether or not there is an object. An attempt uses it up.
         unused = [await read_configuration(change.body)] if applies else []
@@ -267,6 +269,14 @@ class ComputedObjects:
         """
         del options
         raise errors.method_not_supported(request.target.resource.group_resource, "deletecollection")
+
+    async def _apply_part(self, request: WriteRequest, body: bytes) -> Object:
+        configuration = await part_configuration(request, body)
+
+        async def admit(obj: Object) -> None:
+            await self._admit("UPDATE", request, with_kind(obj, request.target), await self._stored_form(request))
+
+        return answered(_object(await self._rest.apply(request, configuration, admit)), request.target)
 
     async def _applied(self, request: WriteRequest, configuration: Configuration, size: int, before: bytes | None) -> Object:
         live = orjson.loads(before) if before is not None else None

@@ -49,8 +49,8 @@ def patch_types(target: Resolved) -> Sequence[str]:
     """The media types of patches that a target takes."""
     resource = target.resource
     if target.rest is not None and body_kind(target) is not resource:
-        # Owners of fields need a type, and the kind of the subresource has none.
-        return (JSON_PATCH, MERGE_PATCH)
+        # Owners of fields need a type, and the kind of the subresource has none; the storage may know what its fields are elsewhere.
+        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) if target.rest.applies else (JSON_PATCH, MERGE_PATCH)
     strategic = (STRATEGIC_MERGE_PATCH,) if resource.strategic_merge is not None else ()
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
 

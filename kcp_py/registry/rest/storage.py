@@ -6,7 +6,7 @@ Source: k8s.io/apiserver `pkg/registry/rest` (`Getter`, `Lister`, `Watcher`, `Cr
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 import orjson
@@ -26,6 +26,13 @@ from kcp_py.storage.contract import KeyValue
 
 Object = dict[str, Any]
 """Decoded JSON. `metadata.name` is required, `metadata.namespace` where the resource is namespaced; the server adds apiVersion and kind."""
+
+Admit = Callable[[Object], Awaitable[None]]
+"""Asks admission about an object.
+
+Raises:
+    StatusError: a plugin refuses it.
+"""
 
 _METHODS: Final = ("create", "delete", "get", "list", "update", "watch")
 
@@ -169,6 +176,11 @@ class RestStorage:
     `errors.expired` for a version that is too old. Then `kubectl get -w` prints each object once."""
 
     @property
+    def applies(self) -> bool:
+        """Whether a subresource with a kind of its own takes server-side apply: `apply`. Other resources do without it."""
+        return type(self).apply is not RestStorage.apply
+
+    @property
     def verbs(self) -> tuple[str, ...]:
         """The verbs that the class overrides, and `patch` where these are `get` and `update`, in the order of discovery."""
         found = {verb for verb in _METHODS if getattr(type(self), verb) is not getattr(RestStorage, verb)}
@@ -220,6 +232,17 @@ class RestStorage:
         """
         del obj
         raise errors.method_not_supported(request.target.resource.group_resource, "update")
+
+    async def apply(self, request: WriteRequest, configuration: Object, admit: Admit) -> Object | WrittenObject:
+        """What server-side apply to a subresource with a kind of its own answers with.
+
+        Args:
+            request: who applies; its options are PatchOptions, and its manager owns what it applies.
+            configuration: of the kind of the subresource, checked and without defaults.
+            admit: asks admission about the result, before it is stored. Plugins change the result in place.
+        """
+        del configuration, admit
+        raise errors.method_not_supported(request.target.resource.group_resource, "patch")
 
     async def delete(self, request: WriteRequest) -> Object | WrittenObject | None:
         """Delete an object; what the answer shows, None for a Status."""

@@ -58,9 +58,8 @@ async def note_write(
         subresource: through which.
         size: bytes, about, of both.
     """
-    writer = ManagedWrite(
-        name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, new)
-    )
+    ignored = reset_fields(resource, subresource, live, new)
+    writer = ManagedWrite(name=manager.name, subresource=manager.part or subresource, time=manager.time, ignored=ignored)
     metadata = new["metadata"]
     # Encoders of other kinds write nothing that is not set.
     empty = _empty(resource) if live is None and resource.typed else None
