@@ -49,6 +49,7 @@ class BackedStorage(RestStorage):
     """
 
     versioned: ClassVar[bool] = True
+    deletes_collections: ClassVar[bool] = True
 
     def __init__(
         self, client: Callable[[], Client], backing: GroupVersionResource, *, fields: Mapping[str, str] = MappingProxyType({})

@@ -10,7 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
-from kcp_py import BackedStorage, ComputedResource, ControlPlane, GroupVersionResource, StoredResource, WriteRequest, fielderrors
+from kcp_py import (
+    BackedStorage,
+    ComputedResource,
+    ControlPlane,
+    GroupVersionResource,
+    StoredResource,
+    WriteRequest,
+    fielderrors,
+    parse_name,
+)
 from tests.server.handlers.conftest import Api, Watch, config_map, established, make_crd, options
 
 pytestmark = pytest.mark.anyio
@@ -262,3 +271,82 @@ async def test_the_backing_resource_may_be_that_of_a_crd(tmp_path: Path) -> None
         everywhere = await api.ok("GET", EVERYWHERE)
         assert [one["metadata"]["name"] for one in everywhere["items"]] == ["one"]
         await api.ok("DELETE", f"{DATABASES}/one")
+
+
+async def made(api: Api, *names: str, cluster: str = "a", **metadata: Any) -> None:
+    """Make databases."""
+    for name in names:
+        await api.ok("POST", DATABASES.replace("/a/", f"/{cluster}/"), database(name, **metadata))
+
+
+async def names_of(api: Api, path: str) -> list[str]:
+    return [one["metadata"]["name"] for one in (await api.ok("GET", path))["items"]]
+
+
+async def test_deletecollection(api: Api) -> None:
+    """Selectors choose by the facing labels; the answer lists the deleted objects; other clusters and other objects stay."""
+    await made(api, "a", "b", labels={"team": "red"})
+    await made(api, "c", labels={"team": "blue"})
+    await made(api, "a", cluster="b", labels={"team": "red"})
+    entries = (await api.ok("GET", "/clusters/a/apis/catalog.example.com/v1"))["resources"]
+    assert "deletecollection" in entries[0]["verbs"]
+    dry = await api.ok("DELETE", f"{DATABASES}?dryRun=All")
+    assert (dry["kind"], [one["metadata"]["name"] for one in dry["items"]]) == ("DatabaseList", ["a", "b", "c"])
+    assert await names_of(api, DATABASES) == ["a", "b", "c"]
+    assert (await api.ok("DELETE", f"{DATABASES}?labelSelector={HIDDEN}%3Dnone"))["items"] == []
+    gone = await api.ok("DELETE", f"{DATABASES}?labelSelector=team%3Dred")
+    assert [(one["metadata"]["name"], one["spec"]) for one in gone["items"]] == [("a", {"size": "2 B"}), ("b", {"size": "2 B"})]
+    assert gone["metadata"]["resourceVersion"]
+    assert await names_of(api, DATABASES) == await names_of(api, INSTANCES) == ["c"]
+    assert await names_of(api, DATABASES.replace("/a/", "/b/")) == ["a"]
+    await api.ok("DELETE", f"{DATABASES}?fieldSelector=metadata.name%3Dc")
+    assert await names_of(api, INSTANCES) == []
+
+
+async def test_deletecollection_in_parts(api: Api) -> None:
+    """A limit deletes so many; a token of a list that is read page by page deletes the next page of that."""
+    await made(api, *"abcdef")
+    first = await api.ok("GET", f"{DATABASES}?limit=2")
+    second = await api.ok("DELETE", f"{DATABASES}?limit=2&continue={first['metadata']['continue']}")
+    assert [one["metadata"]["name"] for one in second["items"]] == ["c", "d"]
+    some = await api.ok("DELETE", f"{DATABASES}?limit=3")
+    assert [one["metadata"]["name"] for one in some["items"]] == ["a", "b", "e"]
+    assert await names_of(api, INSTANCES) == ["f"]
+    await api.fails(400, "DELETE", f"{DATABASES}?limit=2&continue=unknown")
+    assert await names_of(api, INSTANCES) == ["f"]
+
+
+async def test_deletecollection_with_finalizers_and_refusals(api: Api) -> None:
+    """Objects that finalizers hold are marked and stay; preconditions refuse; all clusters at once are refused."""
+    await made(api, "held", finalizers=["example.com/wait"])
+    await made(api, "free")
+    await api.fails(409, "DELETE", DATABASES, {"preconditions": {"uid": "other"}})
+    assert await names_of(api, DATABASES) == ["free", "held"]
+    answer = await api.ok("DELETE", DATABASES)
+    assert [(one["metadata"]["name"], "deletionTimestamp" in one["metadata"]) for one in answer["items"]] == [
+        ("free", False),
+        ("held", True),
+    ]
+    assert await names_of(api, DATABASES) == ["held"]
+    await api.fails(405, "DELETE", EVERYWHERE)
+    await api.fails(403, "DELETE", DATABASES, token="Bearer user")
+    assert await names_of(api, EVERYWHERE) == ["held"]
+
+
+async def test_deletecollection_races_with_other_clients(api: Api) -> None:
+    """Two deletions of a collection and those of its objects: each is answered, and nothing is left."""
+    await made(api, *"abcdefgh")
+    single = [api("DELETE", f"{DATABASES}/{name}") for name in "aceg"]
+    answers = await asyncio.gather(api("DELETE", DATABASES), api("DELETE", DATABASES), *single)
+    assert {one.status_code for one in answers[:2]} == {200}
+    assert {one.status_code for one in answers[2:]} <= {200, 404}
+    assert await names_of(api, INSTANCES) == []
+
+
+async def test_deletecollection_in_the_process(api: Api) -> None:
+    """The client of the process offers it, too."""
+    await made(api, "a", "b", labels={"team": "red"})
+    cluster = parse_name("a")
+    databases = GroupVersionResource("catalog.example.com", "v1", "databases")
+    await api.control_plane.client.delete_collection(cluster, databases, "default", field_selector="metadata.name=a")
+    assert await names_of(api, INSTANCES) == ["b"]

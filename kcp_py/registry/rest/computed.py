@@ -6,6 +6,7 @@ the server adds to answers are the same for all of them.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import Operation, attributes_of
 from kcp_py.registry.rest.answered import HIDDEN, answered, with_kind
 from kcp_py.registry.rest.apply import Configuration, applied, part_configuration, read_configuration
+from kcp_py.registry.rest.computeddeletion import DeletedComputedObjects
 from kcp_py.registry.rest.computedwatch import ClusterWatch, ComputedWatch
 from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.create import check_namespace
@@ -34,7 +36,6 @@ from kcp_py.registry.rest.patch import APPLY_PATCH, Patch, accepted, patched
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.selection import Selection
 from kcp_py.registry.rest.storage import Object, ObjectsAt, ReadRequest, RestStorage
-from kcp_py.registry.rest.stored import DeletedObjects
 from kcp_py.registry.rest.update import check_identity
 from kcp_py.registry.rest.wildcardwatch import WildcardWatch
 from kcp_py.registry.store.access import translate
@@ -261,14 +262,26 @@ class ComputedObjects:
         gone = await self._rest.delete(request)
         return answered(_object(gone), request.target) if gone is not None else None
 
-    def delete_collection(self, request: WriteRequest, options: ListOptions) -> DeletedObjects:
-        """Not offered.
+    def delete_collection(self, request: WriteRequest, options: ListOptions) -> DeletedComputedObjects:
+        """Delete every object that the options select, one after the other.
+
+        Source: k8s.io/apiserver `pkg/registry/generic/registry/store.go` (`DeleteCollection`).
 
         Raises:
-            StatusError: 405.
+            StatusError: 405 where the storage does not offer it, and over all clusters.
         """
-        del options
-        raise errors.method_not_supported(request.target.resource.group_resource, "deletecollection")
+        target = request.target
+        if "deletecollection" not in self._rest.verbs:
+            raise errors.method_not_supported(target.resource.group_resource, "deletecollection")
+        assert target.cluster_state, "405 for all clusters"
+        # Only lists that a client reads page by page are kept.
+        selected = options if options.continue_token else dataclasses.replace(options, limit=0)
+
+        async def list_all() -> tuple[Sequence[Object], int]:
+            listed = await self.list(ReadRequest(request.context, target, selected))
+            return listed.items, listed.revision
+
+        return DeletedComputedObjects(request, list_all, self.delete, limit=options.limit)
 
     async def _apply_part(self, request: WriteRequest, body: bytes) -> Object:
         configuration = await part_configuration(request, body)

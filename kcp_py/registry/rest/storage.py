@@ -135,6 +135,11 @@ class WrittenObject(NamedTuple):
         return self.written.deleted
 
     @property
+    def size(self) -> int:
+        """Bytes of the object, about."""
+        return len(self.written.value)
+
+    @property
     def answers_deletion(self) -> bool:
         """Whether the answer to a deletion is the object: it is still there, or its kind asks for that. Else it is a Status."""
         return not self.written.deleted or self.target.resource.strategy.return_deleted_object
@@ -175,6 +180,9 @@ class RestStorage:
     `options.resource_version` is empty or `0`, or where `options.send_initial_events` is set, which it ends with a bookmark. It raises
     `errors.expired` for a version that is too old. Then `kubectl get -w` prints each object once."""
 
+    deletes_collections: ClassVar[bool] = False
+    """Whether a class with `list` and `delete` takes a DELETE of a collection: the server lists, selects, and calls `delete` for each."""
+
     @property
     def applies(self) -> bool:
         """Whether a subresource with a kind of its own takes server-side apply: `apply`. Other resources do without it."""
@@ -182,10 +190,15 @@ class RestStorage:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The verbs that the class overrides, and `patch` where these are `get` and `update`, in the order of discovery."""
+        """The verbs that the class overrides, in the order of discovery.
+
+        Besides, there are `patch` where these are `get` and `update`, and `deletecollection` where the class says so.
+        """
         found = {verb for verb in _METHODS if getattr(type(self), verb) is not getattr(RestStorage, verb)}
         if found >= {"get", "update"}:
             found.add("patch")
+        if self.deletes_collections and found >= {"delete", "list"}:
+            found.add("deletecollection")
         return tuple(sorted(found))
 
     async def get(self, request: ReadRequest) -> Object | StoredObject:

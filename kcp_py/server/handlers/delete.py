@@ -60,7 +60,7 @@ async def delete_collection(backend: Backend, exchange: Exchange, target: Resolv
     # A name of its own: how large lists of the collection are is not learned from it.
     with backend.lists.share(str(target.cluster_state.name), f"{target.resource.keys.prefix}deleted") as share:
         async for one in deleted:
-            await answer.add(await one.decoded(), len(one.written.value))
+            await answer.add(await one.decoded(), one.size)
             # Deleted objects stay deleted: a retry deletes the rest.
             share.hold(answer.size)
         await answer.send(deleted.revision)
