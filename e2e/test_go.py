@@ -31,7 +31,11 @@ TEST_SECONDS: Final = 300
 LEAST_HISTORY: Final = 100
 """The fewest revisions that a server can be told to keep."""
 _TEST: Final = re.compile(r"((?://[^\n]*\n)*)func (Test\w+)\(t \*testing\.T\)")
-_MODULES: Final = {"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
+_MODULES: Final = {
+    "client-go": "k8s.io/client-go",
+    "controller-runtime": "sigs.k8s.io/controller-runtime",
+    "multicluster-runtime": "sigs.k8s.io/multicluster-runtime",
+}
 # A gate that needs another.
 _WITH: Final = {"ClientsPreferCBOR": ("ClientsAllowCBOR",)}
 
