@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.meta.objectmeta import finalizer_warnings
-from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, human_duration
-from kcp_py.apimachinery.meta.timestamps import parse_time
+from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, LastingCell, since
 from kcp_py.golang.floats import format_float
 from kcp_py.golang.json import go_json
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems
@@ -18,6 +17,8 @@ from kcp_py.registry.strategy import Strategy
 from kcp_py.schema.jsonpath.parser import compile_path
 
 _INT64_END: Final = 2**63
+_USUAL_TYPES: Final = {"string": str, "integer": int, "boolean": bool}
+"""Type of a column -> type of the values that it shows unchanged."""
 
 
 class CustomResourceStrategy(Strategy):
@@ -65,19 +66,27 @@ def _column(document: Mapping[str, Any]) -> Column:
     )
 
 
-def _cell(column_type: str, json_path: str) -> Callable[[Mapping[str, Any], float], Any]:
+def _cell(column_type: str, json_path: str) -> LastingCell:
     find = compile_path(json_path)
+    usual: object = _USUAL_TYPES.get(column_type)
 
-    def cell(obj: Mapping[str, Any], now: float) -> Any:
+    def cell(obj: Mapping[str, Any]) -> Any:
         found = find(obj)
         if not found:
             return None
-        return _printed(found[0], column_type, now)
+        value = found[0]
+        return value if type(value) is usual else _printed(value, column_type)
 
-    return cell
+    def date(obj: Mapping[str, Any]) -> Any:
+        found = find(obj)
+        if not found or type(text := found[0]) is not str:
+            return None
+        return UNKNOWN if text == "null" else since(text, "<invalid>")
+
+    return LastingCell(date if column_type == "date" else cell)
 
 
-def _printed(value: Any, column_type: str, now: float) -> Any:
+def _printed(value: Any, column_type: str) -> Any:
     """A value as its column's type shows it; null where the types do not agree.
 
     Source: k8s.io/apiextensions-apiserver `pkg/registry/customresource/tableconvertor`, and client-go's JSONPath for texts.
@@ -104,16 +113,5 @@ def _printed(value: Any, column_type: str, now: float) -> Any:
             return int(value) if -_INT64_END <= value < _INT64_END else -_INT64_END
         case "number", int() | float():
             return value
-        case "date", str():
-            return _printed_date(value, now)
         case _:
             return None
-
-
-def _printed_date(text: str, now: float) -> str:
-    if text in {"", "null"}:
-        return UNKNOWN
-    try:
-        return human_duration(now - parse_time(text))
-    except ValueError:
-        return "<invalid>"

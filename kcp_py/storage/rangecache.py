@@ -55,7 +55,7 @@ class Span:
         self.labels: Sequence[bytes] | None = None
         """The labels of the elements, once a selector needed them."""
         self.forms: dict[Hashable, Span] = {}
-        """These objects in other forms, such as protobuf. They are as new as this span, and are dropped with it."""
+        """These objects in other forms, such as protobuf. They are as new as this span, and are dropped with it, or before it."""
 
     def element(self, position: int) -> bytes:
         """One element, without its comma."""
@@ -91,10 +91,12 @@ _lower: Final = attrgetter("lower")
 class _Table:
     """The spans of one prefix, disjoint and in order."""
 
-    __slots__ = ("maker", "since", "size", "spans", "touched")
+    __slots__ = ("forms", "maker", "since", "size", "spans", "touched")
 
     def __init__(self, maker: Hashable, since: int) -> None:
         self.maker = maker
+        self.forms: OrderedDict[Hashable, None] = OrderedDict()
+        """The names of the forms that spans have, the least recently used one first."""
         self.since = since
         """The revision from which every write below the prefix is recorded."""
         self.touched = 0
@@ -117,6 +119,34 @@ class _Table:
     def drop(self, span: Span) -> None:
         del self.spans[bisect_left(self.spans, span.lower, key=_lower)]
         self.size -= span.size
+
+    def drop_forms(self, wanted: Hashable, size: int, limit: int) -> int:
+        """Drop forms, those of the least recently used names first, until so many more bytes fit into a limit.
+
+        Args:
+            wanted: the name of forms that stay.
+            size: bytes to be added.
+            limit: of the size.
+
+        Returns:
+            The bytes that were freed.
+        """
+        before = self.size
+        for name in [name for name in self.forms if name != wanted] if self.size + size > limit else ():
+            for span in self.spans:
+                if self.size + size <= limit:
+                    return before - self.size
+                form = span.forms.pop(name, None)
+                if form is not None:
+                    span.size -= _size_of_form(form)
+                    self.size -= _size_of_form(form)
+            del self.forms[name]
+        return before - self.size
+
+
+def _size_of_form(form: Span) -> int:
+    # Keys are shared with the span.
+    return len(form.data) + _FORM_OVERHEAD * len(form.keys)
 
 
 class Reading:
@@ -258,6 +288,8 @@ class RangeCache:
         if table is not None and table.maker != maker:
             self._forget(prefix)
             table = None
+        if table is not None:
+            self._size -= table.drop_forms(None, span.size, self._max_bytes // 4 * 3)
         if (table.size if table is not None else 0) + span.size > self._max_bytes // 4 * 3:
             return
         if table is None:
@@ -273,8 +305,21 @@ class RangeCache:
         while self._size > self._max_bytes:
             self._forget(next(iter(self._tables)))
 
+    def form(self, prefix: str, span: Span, key: Hashable) -> Span | None:
+        """A kept form of a span.
+
+        Args:
+            prefix: the prefix of the span.
+            span: what the form was made of.
+            key: names the form.
+        """
+        found = span.forms.get(key)
+        if found is not None and (table := self._tables.get(prefix)) is not None and key in table.forms:
+            table.forms.move_to_end(key)
+        return found
+
     def keep_form(self, prefix: str, span: Span, key: Hashable, form: Span) -> None:
-        """Keep another form of a span, as long as the span is cached, if there is room.
+        """Keep another form of a span, as long as the span is cached, if there is room without the other forms of its prefix.
 
         Args:
             prefix: the prefix of the span.
@@ -282,24 +327,39 @@ class RangeCache:
             key: names the form.
             form: has the keys of the span.
         """
-        if key in span.forms or not self.has_room(prefix, span, len(form.data)):
+        table, size = self._tables.get(prefix), _size_of_form(form)
+        if table is None or key in span.forms or table.at(span.lower) is not span or not self._fits(table, key, size):
             return
+        self._size -= table.drop_forms(key, size, self._max_bytes // 4 * 3)
         span.forms[key] = form
-        # Keys are shared with the span.
-        size = len(form.data) + _FORM_OVERHEAD * len(form.keys)
+        table.forms[key] = None
+        table.forms.move_to_end(key)
         span.size += size
-        self._tables[prefix].size += size
+        table.size += size
         self._size += size
         self._tables.move_to_end(prefix)
         while self._size > self._max_bytes:
             self._forget(next(iter(self._tables)))
 
-    def has_room(self, prefix: str, span: Span, size: int) -> bool:
-        """Whether a form of a span can be kept: the span is cached, and its prefix has room for so many bytes."""
+    def has_room(self, prefix: str, span: Span, key: Hashable) -> bool:
+        """Whether a form of a span can probably be kept: the span is cached, and its prefix has room without other forms."""
         table = self._tables.get(prefix)
         if table is None or table.at(span.lower) is not span:
             return False
-        return table.size + size + _FORM_OVERHEAD * len(span.keys) <= self._max_bytes // 4 * 3
+        # The form of an object is rarely larger than its JSON. The forms of other objects give a better estimate.
+        size = len(span.data) + _FORM_OVERHEAD * len(span.keys)
+        if self._fits(table, key, size):
+            return True
+        others = [(len(other.data), _size_of_form(other.forms[key])) for other in table.spans if key in other.forms]
+        whole = sum(data for data, _ in others)
+        return bool(whole) and self._fits(table, key, size * sum(form for _, form in others) // whole)
+
+    def _fits(self, table: _Table, key: Hashable, size: int) -> bool:
+        """Whether so many bytes fit into the share of a prefix without other forms than those of a name."""
+        free = self._max_bytes // 4 * 3 - table.size - size
+        if free < 0:
+            free += sum(_size_of_form(form) for other in table.spans for name, form in other.forms.items() if name != key)
+        return free >= 0
 
     def _forget(self, prefix: str) -> None:
         self._size -= self._tables.pop(prefix).size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.benchmarks.load import Target
@@ -13,7 +13,14 @@ GROUP = "bench.example.com"
 KILOBYTE = "x" * 700
 
 
-def crd_body(plural: str = "gadgets", group: str = GROUP, *, rules: int = 0) -> bytes:
+COLUMNS = (
+    {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
+    {"name": "Image", "type": "string", "jsonPath": ".spec.image"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+)
+
+
+def crd_body(plural: str = "gadgets", group: str = GROUP, *, rules: int = 0, columns: Sequence[Mapping[str, str]] = ()) -> bytes:
     """A CRD of ordinary size, with so many CEL rules."""
     properties = {
         "replicas": {"type": "integer", "minimum": 0},
@@ -42,7 +49,15 @@ def crd_body(plural: str = "gadgets", group: str = GROUP, *, rules: int = 0) -> 
         },
     }
     kind = plural.removesuffix("s").capitalize()
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}}
+    version: dict[str, Any] = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    if columns:
+        version["additionalPrinterColumns"] = columns
     document = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -63,9 +78,11 @@ def gadgets(cluster: str, plural: str = "gadgets") -> str:
     return f"/clusters/{cluster}/apis/{GROUP}/v1/namespaces/default/{plural}"
 
 
-async def install(target: Target, cluster: str, plural: str = "gadgets", *, rules: int = 0) -> None:
+async def install(
+    target: Target, cluster: str, plural: str = "gadgets", *, rules: int = 0, columns: Sequence[Mapping[str, str]] = ()
+) -> None:
     """Create the CRD and wait until its resource is served."""
-    body = crd_body(plural, rules=rules)
+    body = crd_body(plural, rules=rules, columns=columns)
     await target.one("POST", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     while b" 200 " not in (await target.one("GET", gadgets(cluster, plural)))[:16]:
         await asyncio.sleep(0.01)

@@ -231,3 +231,34 @@ def test_forms_are_bounded_with_spans() -> None:
     assert list(one.forms) == ["small"]
     assert spans.find("/r/old/", "m", "/r/old/k", 0) is None
     assert spans.size <= 1_000
+
+
+def test_the_forms_used_last_are_kept() -> None:
+    """A form takes the room of forms that were used before it, and a span that of forms. Other spans of the prefix stay."""
+    spans = RangeCache(max_bytes=2_000)
+    one, other = (Span(P + name, f"{P}{name}~", 5, [P + name], [b"x" * 200]) for name in "ac")
+    keep(spans, one, other)
+    bare = spans.size
+
+    def form(of: Span, size: int) -> Span:
+        return Span(of.lower, of.upper, 5, of.keys, [b"x" * size])
+
+    for key in ("first", "second"):
+        for of in (one, other):
+            spans.keep_form(P, of, key, form(of, 200))
+    assert spans.form(P, one, "first") is not None
+    spans.keep_form(P, one, "third", form(one, 300))
+    assert [list(of.forms) for of in (one, other)] == [["first", "third"], ["first", "second"]]
+    assert spans.size == bare + 3 * (201 + 8) + 301 + 8
+    spans.keep_form(P, other, "too large", form(other, 1_000))
+    assert [list(of.forms) for of in (one, other)] == [["first", "third"], ["first", "second"]]
+    assert [spans.has_room(P, of, "fourth") for of in (one, other, span("xy"))] == [True, True, False]
+    spans.keep_form(P, other, "third", form(other, 500))
+    assert [list(of.forms) for of in (one, other)] == [["third"], ["third"]]
+    keep(spans, Span(P + "e", P + "f", 5, [P + "e"], [b"x" * 700]))
+    assert [list(of.forms) for of in (one, other)] == [[], []]
+    assert [spans.find(P, "m", P + name, 0) is not None for name in "ace"] == [True, True, True]
+    spans.writing(P + "a", 6)
+    spans.writing(P + "c", 6)
+    spans.writing(P + "e", 6)
+    assert spans.size == 0

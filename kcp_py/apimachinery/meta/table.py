@@ -6,6 +6,7 @@ Source: apimachinery `pkg/apis/meta/v1`, `pkg/util/duration`; apiserver `pkg/reg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from kcp_py.apimachinery.meta import timestamps
@@ -18,6 +19,8 @@ INCLUDE_OBJECT: Final = ("None", "Metadata", "Object")
 """The values of the query parameter `includeObject`; the empty text means Metadata."""
 
 UNKNOWN: Final = "<unknown>"
+_KNOWN_LENGTH: Final = 40
+"""Characters of a time whose cell is cached."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 60
@@ -35,6 +38,31 @@ _CREATED_DESCRIPTION: Final = (
     "Populated by the system. Read-only. Null for lists. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
+
+
+class Since(NamedTuple):
+    """A cell that shows the time since a moment, as `human_duration` writes it."""
+
+    moment: str
+    """A time that `parse_time` takes."""
+
+
+class LastingCell:
+    """A `Cell` that changes only when its object does, except for the age that it may be. Lists keep such cells with their objects."""
+
+    __slots__ = ("find",)
+
+    def __init__(self, find: Callable[[Mapping[str, Any]], Any]) -> None:
+        """A cell by a function of the object alone.
+
+        Args:
+            find: gives the value, or a `Since`.
+        """
+        self.find = find
+
+    def __call__(self, obj: Mapping[str, Any], now: float) -> Any:
+        found = self.find(obj)
+        return shown_since(found.moment, now) if type(found) is Since else found
 
 
 class Column(NamedTuple):
@@ -83,32 +111,58 @@ def human_duration(seconds: float) -> str:
     return f"{years}y"
 
 
+def since(timestamp: Any, invalid: str = UNKNOWN) -> Since | str:
+    """The cell with the time since an RFC 3339 `timestamp`: `<unknown>` when there is none, `invalid` for another text."""
+    if not timestamp or not isinstance(timestamp, str):
+        return UNKNOWN
+    return _since(timestamp, invalid) if len(timestamp) > _KNOWN_LENGTH else _known_since(timestamp, invalid)
+
+
+def _since(timestamp: str, invalid: str) -> Since | str:
+    try:
+        timestamps.parse_time(timestamp)
+    except ValueError:
+        return invalid
+    return Since(timestamp)
+
+
+_known_since: Final = lru_cache(maxsize=1024)(_since)
+"""The cells of usual times: many objects are made in the same seconds."""
+
+
+def shown_since(moment: str, now: float) -> str:
+    """The text of a `Since`."""
+    return human_duration(now - timestamps.parse_time(moment))
+
+
 def age_of(timestamp: Any, now: float) -> str:
     """The time since an RFC 3339 `timestamp`; `<unknown>` when there is none."""
     if not timestamp or not isinstance(timestamp, str):
         return UNKNOWN
     try:
-        return human_duration(now - timestamps.parse_time(timestamp))
+        return shown_since(timestamp, now)
     except ValueError:
         return UNKNOWN
 
 
-def name_cell(obj: Mapping[str, Any], now: float) -> Any:
-    """The name of the object."""
-    del now
+def _name(obj: Mapping[str, Any]) -> Any:
     return obj["metadata"].get("name", "")
 
 
-def age_cell(obj: Mapping[str, Any], now: float) -> Any:
-    """The time since the creation of the object, such as `5d`."""
-    return age_of(obj["metadata"].get("creationTimestamp"), now)
+def _age(obj: Mapping[str, Any]) -> Any:
+    return since(obj["metadata"].get("creationTimestamp"))
 
 
-def created_at_cell(obj: Mapping[str, Any], now: float) -> Any:
-    """The time of the creation of the object, in RFC 3339."""
-    del now
+def _created_at(obj: Mapping[str, Any]) -> Any:
     return obj["metadata"].get("creationTimestamp") or UNKNOWN
 
+
+name_cell: Final = LastingCell(_name)
+"""The name of the object."""
+age_cell: Final = LastingCell(_age)
+"""The time since the creation of the object, such as `5d`."""
+created_at_cell: Final = LastingCell(_created_at)
+"""The time of the creation of the object, in RFC 3339."""
 
 NAME: Final = Column("Name", "string", "name", _NAME_DESCRIPTION, 0, name_cell)
 AGE: Final = Column("Age", "string", "", _CREATED_DESCRIPTION, 0, age_cell)

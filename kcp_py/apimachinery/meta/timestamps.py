@@ -17,6 +17,9 @@ _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](?P<fraction>\d{1,30}))?(?:Z|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",
     re.ASCII,
 )
+_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T", re.ASCII)
+_USUAL_LENGTH: Final = len("2026-01-01T00:00:00Z")
+_SIXTY: Final = {f"{number:02}": number for number in range(60)}
 _LAST_SECOND: Final = 253402300799
 """The end of the year 9999: no later time can be written."""
 _FIRST_SECOND: Final = -62167219200 + 366 * 86400
@@ -47,9 +50,23 @@ def parse_time(text: str) -> float:
     Raises:
         ValueError: not such a time; worded as by Go's `time.Parse`.
     """
+    if len(text) == _USUAL_LENGTH and text[13] == text[16] == ":" and text[19] == "Z":
+        hour, minute, second = _SIXTY.get(text[11:13]), _SIXTY.get(text[14:16]), _SIXTY.get(text[17:19])
+        if hour is not None and hour < 24 and minute is not None and second is not None and (day := _start_of_day(text[:11])) is not None:
+            return day + hour * 3600 + minute * 60 + second
     seconds, micros = _parts(text, RFC3339)
     # Beyond microseconds a float would round up to the next second.
     return seconds + micros / 1_000_000 if micros else seconds
+
+
+@lru_cache(maxsize=256)
+def _start_of_day(date: str) -> int | None:
+    """Unix seconds of the start of a day, such as `2026-01-01T`; None for another text."""
+    match = _DATE.fullmatch(date)
+    try:
+        return None if match is None else (datetime(*map(int, match.groups()), tzinfo=UTC).toordinal() - 719163) * _DAY
+    except ValueError:
+        return None
 
 
 def normalize_time(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.selectors import label_selector_of
-from kcp_py.apimachinery.meta.table import Cell, Column, age_of
+from kcp_py.apimachinery.meta.table import Cell, Column, LastingCell, since
 from kcp_py.apimachinery.quantity import canonical
 
 Object = Mapping[str, Any]
@@ -74,45 +74,45 @@ def column(name: str, cell: Cell, kind: str = "string", *, wide: bool = False) -
 def count(*members: str) -> Cell:
     """A cell with the number of elements in fields of the object."""
 
-    def cell(obj: Object, _now: float) -> int:
+    def find(obj: Object) -> int:
         return sum(len(obj.get(member) or ()) for member in members)
 
-    return cell
+    return LastingCell(find)
 
 
 def count_at(*path: str) -> Cell:
     """A cell with the number of elements of the list at a path."""
-    return lambda obj, _now: len(list_at(obj, *path))
+    return LastingCell(lambda obj: len(list_at(obj, *path)))
 
 
 def field(*path: str, none: str = "") -> Cell:
     """A cell with the text at a path."""
-    return lambda obj, _now: text(at(obj, *path)) or none
+    return LastingCell(lambda obj: text(at(obj, *path)) or none)
 
 
 def number(*path: str) -> Cell:
     """A cell with the number at a path."""
-    return lambda obj, _now: integer(at(obj, *path))
+    return LastingCell(lambda obj: integer(at(obj, *path)))
 
 
 def flag(*path: str, missing: bool = False) -> Cell:
     """A cell with a boolean."""
 
-    def cell(obj: Object, _now: float) -> bool:
+    def find(obj: Object) -> bool:
         found = at(obj, *path)
         return found if isinstance(found, bool) else missing
 
-    return cell
+    return LastingCell(find)
 
 
 def age(*path: str, none: str = "") -> Cell:
     """A cell with the time since a timestamp."""
 
-    def cell(obj: Object, now: float) -> str:
+    def find(obj: Object) -> Any:
         found = at(obj, *path)
-        return age_of(found, now) if found else none
+        return since(found) if found else none
 
-    return cell
+    return LastingCell(find)
 
 
 def labels_text(labels: Any) -> str:

@@ -1,6 +1,7 @@
 """Other forms of listed objects, such as protobuf: made from the bytes of their JSON, and kept together with these.
 
-A form follows from the JSON of an object and from nothing else: neither from the time, nor from who asks.
+A form follows from the JSON of an object and from nothing else: neither from the time, nor from who asks. What depends on the time is put
+in when elements are answered (`Form.shown`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Form(Protocol):
         """
         ...
 
+    def shown(self, elements: bytes) -> bytes:
+        """Elements with their separators, as `elements` has made them, in the form in which they are answered now."""
+        ...
+
 
 async def in_form(
     range_cache: RangeCache | None, prefix: str, form: Form, span: Span, positions: Sequence[int], *, window: tuple[str, str, int]
@@ -49,11 +54,10 @@ async def in_form(
         window: the first key that is needed, the one behind the last, and how many elements at the most; 0 for any number. More may be
             in the result. Where there are more elements than needed, one more at least is.
     """
-    kept = span.forms.get(form.key)
+    kept = range_cache.form(prefix, span, form.key) if range_cache is not None else None
     if kept is None:
         is_most = 2 * len(positions) > len(span.keys)
-        # The form of an object is rarely larger than its JSON.
-        if not is_most or range_cache is None or not range_cache.has_room(prefix, span, len(span.data)):
+        if not is_most or range_cache is None or not range_cache.has_room(prefix, span, form.key):
             return await _made(form, span, _needed(span, positions, window))
         try:
             kept = await _made(form, span, range(len(span.keys)))

@@ -167,11 +167,9 @@ async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> Re
 class _Page:
     """A page that is being filled."""
 
-    __slots__ = ("_at", "_elements", "_limit", "_separator", "count", "last", "namespace_items", "parts", "size", "stored")
+    __slots__ = ("_at", "_elements", "_form", "_limit", "_separator", "count", "last", "namespace_items", "parts", "size", "stored")
 
-    def __init__(
-        self, limit: int, namespace_items: Sequence[KeyValue] = (), elements: Sequence[bytes] = (), *, separator: bytes = b","
-    ) -> None:
+    def __init__(self, limit: int, namespace_items: Sequence[KeyValue] = (), elements: Sequence[bytes] = (), *, form: Form | None) -> None:
         """Begin a page.
 
         Args:
@@ -179,9 +177,10 @@ class _Page:
             namespace_items: default objects of namespaces from the first key of the page on, in order. Something stored may be in their
                 places.
             elements: of these objects.
-            separator: in front of each element.
+            form: of the elements; None for JSON objects.
         """
-        self._separator = separator
+        self._form = form
+        self._separator = b"," if form is None else form.separator
         self._limit = limit
         self.namespace_items = namespace_items
         self._elements = elements
@@ -226,6 +225,8 @@ class _Page:
             first = place
 
     def _add(self, part: bytes, last: str, count: int) -> None:
+        if self._form is not None:
+            part = self._form.shown(part)
         self.parts.append(part)
         self.size += len(part)
         self.count += count
@@ -236,7 +237,7 @@ async def _begin_page(listed: _ListRange, what: Scan, lower: str, revision: int)
     """An empty page, with the default objects of namespaces that may come into it."""
     resource = listed.served.resource
     if resource.namespace_object is None or not resource.lists_defaults:
-        return _Page(what.limit)
+        return _Page(what.limit, form=listed.form)
     limit = what.limit if what.labels is None else 0
     items = await namespace_items_at(
         listed.access, resource, listed.cluster_state, revision, namespace=what.namespace, start=lower, limit=limit
@@ -246,8 +247,8 @@ async def _begin_page(listed: _ListRange, what: Scan, lower: str, revision: int)
         chosen = [at for at, element in enumerate(elements) if what.labels.selects(labels_of(element))]
         items, elements = [items[at] for at in chosen], [elements[at] for at in chosen]
     if listed.form is None:
-        return _Page(what.limit, items, elements)
-    return _Page(what.limit, items, await listed.form.elements(elements), separator=listed.form.separator)
+        return _Page(what.limit, items, elements, form=None)
+    return _Page(what.limit, items, await listed.form.elements(elements), form=listed.form)
 
 
 async def _rest(listed: _ListRange, what: Scan, page: _Page, lower: str, revision: int) -> tuple[bool, int]:

@@ -23,6 +23,7 @@ from kcp_py.server.handlers.itemencoder import ItemEncoder
 from kcp_py.server.handlers.listbudget import Share
 from kcp_py.server.handlers.listforms import form_of
 from kcp_py.server.handlers.tablecolumns import TableColumns
+from kcp_py.server.handlers.tableforms import table_form_of
 from kcp_py.server.negotiation import Representation
 
 _END: Final = b"]}\n"
@@ -51,7 +52,7 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -
             page=(listed.continue_token, listed.remaining),
         )
         return
-    form = form_of(target.resource, representation)
+    form = form_of(target.resource, representation) or table_form_of(target.resource, representation, include, now=backend.clock())
     encoder = ItemEncoder(backend, listed.target, representation, include, items=listed.items)
     await encoder.find_columns()
     encoder.columns.freeze()

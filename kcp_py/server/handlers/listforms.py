@@ -1,6 +1,6 @@
 """Forms of lists that follow from the JSON of each object alone: protobuf, and the metadata of objects in JSON and protobuf.
 
-A Table has no such form: its cells hold ages.
+Tables have a form of their own (`tableforms`): their cells hold ages.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from kcp_py.server.negotiation import Representation
 
 _DEPTH: Final = 12
 """Of the values in metadata that are cut out; deeper ones (managed fields) are decoded."""
+_DECODED_BYTES: Final = 4 * 1024
+"""An object up to this size is decoded and encoded faster than the expression finds its metadata."""
+_BYTES_PER_LOOK: Final = 64 * 1024
+"""Bytes of objects between two looks at the clock, a fraction of a millisecond."""
 
 
 def _with_objects(inner: bytes) -> bytes:
@@ -65,14 +69,20 @@ class _MetadataForm:
         head = self._head
         found: list[bytes] = []
         turns = TimeSlice()
+        size = 0
         for document in documents:
-            match = _METADATA.match(document)
-            if match is not None:
-                found.append(b"%b%b}" % (head, match[1]))
-            else:
-                found.append(orjson.dumps(partial_object_metadata(orjson.loads(document), self._api_version)))
-            await turns.yield_if_due()
+            match = _METADATA.match(document) if len(document) > _DECODED_BYTES else None
+            # A result of orjson keeps its whole buffer of at least 4 KiB: it is dropped at once.
+            metadata = match[1] if match is not None else orjson.dumps(orjson.loads(document).get("metadata") or {})
+            found.append(b"%b%b}" % (head, metadata))
+            size += len(document)
+            if size > _BYTES_PER_LOOK:
+                size = 0
+                await turns.yield_if_due()
         return found
+
+    def shown(self, elements: bytes) -> bytes:
+        return elements
 
 
 class _ProtobufForm:
@@ -95,3 +105,6 @@ class _ProtobufForm:
             found.append(await self._encoding.element_offloaded(obj, len(document)))
             await turns.yield_if_due()
         return found
+
+    def shown(self, elements: bytes) -> bytes:
+        return elements

@@ -23,6 +23,9 @@ class Upper:
         self.made += documents
         return [document.upper() for document in documents]
 
+    def shown(self, elements: bytes) -> bytes:
+        return elements
+
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("cached", [True, False])

@@ -84,6 +84,9 @@ class Reversed:
         await asyncio.sleep(0)
         return [document[::-1] for document in documents]
 
+    def shown(self, elements: bytes) -> bytes:
+        return elements
+
 
 class Counted(Reversed):
     made = 0
