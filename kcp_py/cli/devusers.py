@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from kcp_py.cli.credentials import TOKEN_BYTES
 from kcp_py.options import Options
+from kcp_py.options.batteries import select_batteries
 from kcp_py.serving.files import write_private_file
 
 GROUPS: Final = {"alice": "team-a", "bob": "team-b"}
@@ -47,6 +48,11 @@ def ensure_dev_users(options: Options) -> Sequence[DevUser]:
     return found
 
 
+def first_command(options: Options) -> str:
+    """What kubectl asks a server for first: namespaces, where it has them."""
+    return "get namespaces" if "namespaces" in select_batteries(options.batteries) else "api-resources"
+
+
 def describe_dev_users(users: Sequence[DevUser], options: Options) -> str:
     """What the start prints about them; empty without users."""
     if not users:
@@ -57,5 +63,5 @@ def describe_dev_users(users: Sequence[DevUser], options: Options) -> str:
     url = options.external_url(options.secure_port)
     return (
         f"Users for development; kcp-py cluster create team-a --admin-group team-a lets alice in:\n\n{lines}\n"
-        f"  kubectl --kubeconfig /dev/null --server {url}/clusters/team-a{authority} --token TOKEN get namespaces\n\n"
+        f"  kubectl --kubeconfig /dev/null --server {url}/clusters/team-a{authority} --token TOKEN {first_command(options)}\n\n"
     )

@@ -26,13 +26,14 @@ from kcp_py.authn.serviceaccount.keyfiles import KeyFileError
 from kcp_py.authn.tokenfile import TokenFileError
 from kcp_py.authz.configuration.document import ConfigurationError
 from kcp_py.cli.credentials import ensure_token_file, write_kubeconfig
-from kcp_py.cli.devusers import DevUser, describe_dev_users, ensure_dev_users
+from kcp_py.cli.devusers import DevUser, describe_dev_users, ensure_dev_users, first_command
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.logforwarding import forward_standard_logging
 from kcp_py.cli.memory import INTERVAL, Trimmer
 from kcp_py.cli.tuning import tune_runtime
 from kcp_py.kubeconfig import KubeconfigError
 from kcp_py.options import Options, OptionsError
+from kcp_py.options.batteries import select_batteries
 from kcp_py.serving.certificates import CertificateError, ensure_certificates, serving_certificates
 from kcp_py.serving.connectionlimits import raise_descriptor_limit
 from kcp_py.serving.files import make_private_directory
@@ -175,7 +176,9 @@ async def _run(
             if not descriptions.are_installed():
                 _log.info("descriptions_missing", reason=descriptions.MISSING)
             _log.info("server_started", **started, seconds=round(time.monotonic() - began, 3))
-            out.write(_next_steps(options, dev_users))
+            # A program may have selected the batteries itself.
+            served = dataclasses.replace(options, batteries=control_plane.options.batteries)
+            out.write(_next_steps(served, dev_users))
             out.flush()
 
         await serve(
@@ -205,12 +208,18 @@ async def _description(options: Options, control_plane: ControlPlane) -> dict[st
 
 
 def _next_steps(options: Options, dev_users: Sequence[DevUser]) -> str:
+    """The commands that the server answers with the batteries that it has."""
+    batteries = select_batteries(options.batteries)
+    read = first_command(options)
+    second = f"kubectl --server {options.external_url(options.secure_port)}/clusters/team-a {read}"
+    if "logical-clusters" in batteries:
+        second = f"{_own_command()} cluster create team-a"
     return (
         f"kcp-py serves {options.external_url(options.secure_port)} ({options.storage} storage). In another terminal:\n"
         f"\n"
         f"  export KUBECONFIG={_shell_word(str(options.kubeconfig_file.absolute()))}\n"
-        f"  kubectl get namespaces\n"
-        f"  {_own_command()} cluster create team-a\n"
+        f"  kubectl {read}\n"
+        f"  {second}\n"
         f"\n"
         f"{describe_dev_users(dev_users, options)}"
         f"Ctrl-C stops the server.\n"

@@ -61,6 +61,26 @@ def test_ready_says_what_to_do_next(ready_server, tmp_path):
     assert json.loads(connect().getresponse().read()) == {"subject": None}
 
 
+@pytest.mark.parametrize(
+    ("batteries", "expected"),
+    [
+        ("none", ["kubectl api-resources", "kubectl --server URL/clusters/team-a api-resources"]),
+        ("logical-clusters", ["kubectl api-resources", "kcp-py cluster create team-a"]),
+        ("namespaces,core", ["kubectl get namespaces", "kubectl --server URL/clusters/team-a get namespaces"]),
+    ],
+)
+def test_the_printed_commands_need_no_battery_that_is_missing(start_real_server, read_until, tmp_path, batteries, expected):
+    """kubectl asks for resources that the server has, and each printed command succeeds."""
+    directory = Path(sys.executable).parent
+    environ = {"PATH": f"{directory}:{os.environ['PATH']}"}
+    printed = read_until(start_real_server("--secure-port", "0", "--batteries", batteries, environ=environ), READY)
+    url = re.search(r"https://\S+", printed)[0]  # type: ignore[index]
+    commands = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
+    assert [command.replace(url, "URL") for command in commands[1:]] == expected
+    shell = subprocess.run(["bash", "-ec", "\n".join(commands)], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (shell.returncode, shell.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("in_path", [True, False], ids=["in PATH", "not in PATH"])
 def test_the_printed_commands_work(start_server, read_until, tmp_path, in_path):
     """Printed commands run in another shell unchanged, whether or not PATH contains the program."""
