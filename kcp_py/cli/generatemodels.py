@@ -11,6 +11,7 @@ import click
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.flags import access_flags
 from kcp_py.cli.manual import Documented, of_server
+from kcp_py.cli.remote import RemoteError
 
 
 @click.command(
@@ -118,7 +119,7 @@ def _from_cluster(resources: tuple[str, ...], kubeconfig: str | None, context: s
     except ValueError as error:
         raise UsageError(f"--from-cluster: {error}") from None
     with RemoteServer(load_context(kubeconfig, context)) as server:
-        defined = server.request("GET", f"{prefix}/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+        defined = _definitions(server, prefix, resources)
         if not resources:
             if not defined:
                 raise CommandError(f"the logical cluster {cluster} has no CRDs: name resources, such as configmaps or deployments.apps")
@@ -135,6 +136,26 @@ def _from_cluster(resources: tuple[str, ...], kubeconfig: str | None, context: s
         return _written(module_of_document, documents, kinds, style)
 
 
+def _definitions(server: Any, prefix: str, resources: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The CRDs of a logical cluster. Without a permission to list them, those of named resources are not needed: OpenAPI describes them.
+
+    Raises:
+        CommandError: no resource is named, and the CRDs cannot be listed.
+    """
+    try:
+        found: list[dict[str, Any]] = server.request("GET", f"{prefix}/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    except RemoteError as error:
+        if error.status not in {403, 404}:
+            raise
+        if resources:
+            return []
+        reason = str(error) if error.status == 403 else "the server has no CRDs"
+        raise CommandError(
+            f"{reason}: name resources, such as configmaps or deployments.apps, to read them from the OpenAPI document"
+        ) from None
+    return found
+
+
 def _find(server: Any, prefix: str, resource: str, models: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """A resource as `module_of_document` takes it; its models are added.
 
@@ -142,9 +163,14 @@ def _find(server: Any, prefix: str, resource: str, models: dict[str, Any]) -> tu
         CommandError: the server does not have it.
     """
     plural, _, group = resource.partition(".")
-    version = server.request("GET", f"{prefix}/apis/{group}")["preferredVersion"]["version"] if group else "v1"
-    place = f"apis/{group}/{version}" if group else "api/v1"
-    served = server.request("GET", f"{prefix}/{place}")["resources"]
+    try:
+        version = server.request("GET", f"{prefix}/apis/{group}")["preferredVersion"]["version"] if group else "v1"
+        place = f"apis/{group}/{version}" if group else "api/v1"
+        served = server.request("GET", f"{prefix}/{place}")["resources"]
+    except RemoteError as error:
+        if error.status != 404:
+            raise
+        served = []
     about = next((one for one in served if one["name"] == plural), None)
     if about is None:
         raise CommandError(f"{resource}: the server has no such resource")

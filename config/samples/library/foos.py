@@ -12,20 +12,12 @@
 
 import asyncio
 import sys
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import uvicorn
 from pydantic import BaseModel, Field
 
 from kcp_py import Column, Condition, ControlPlane, Credentials, ObjectMeta, Options, Rule, Schema, UserInfo, resource
-
-
-class Phase(StrEnum):
-    """Where a Foo is in its life."""
-
-    PROCESSING = "Processing"
-    READY = "Ready"
 
 
 @Rule("self.msg != self.msg1", message="the two messages are the same")
@@ -49,7 +41,7 @@ class FooSpec(BaseModel):
 class FooStatus(BaseModel):
     """The observed state."""
 
-    phase: Phase | None = None
+    phase: Literal["Processing", "Ready"] | None = None
     conditions: Annotated[list[Condition], Schema(list_type="map", list_map_keys=["type"])] = []
 
 
@@ -70,34 +62,23 @@ class Foo(BaseModel):
         return "a Foo does not curse" if "damn" in self.spec.config.msg else None
 
 
-class FooSpecV1(BaseModel):
-    """The specification."""
-
-    msg: Annotated[str, Field(min_length=1, max_length=80)]
-    """The message."""
-    msg1: str = "hi, there👋"
-    """A second message."""
-
-
 @resource(version="v1", hub=Foo, columns=[".spec.msg"])
 class FooV1(BaseModel):
     """A Foo of the first version has no image."""
 
     metadata: ObjectMeta
-    spec: FooSpecV1
+    spec: Config
     status: FooStatus | None = None
 
     def convert_to(self) -> Foo:
         image = self.metadata.annotations.pop("hello.zeng.dev/image", "nginx")
-        config = Config(msg=self.spec.msg, msg1=self.spec.msg1)
-        return Foo(metadata=self.metadata, spec=FooSpec(config=config, image=image), status=self.status)
+        return Foo(metadata=self.metadata, spec=FooSpec(config=self.spec, image=image), status=self.status)
 
     @classmethod
     def convert_from(cls, foo: Foo) -> "FooV1":
         if foo.spec.image != "nginx":
             foo.metadata.annotations["hello.zeng.dev/image"] = foo.spec.image
-        config = foo.spec.config
-        return cls(metadata=foo.metadata, spec=FooSpecV1(msg=config.msg, msg1=config.msg1), status=foo.status)
+        return cls(metadata=foo.metadata, spec=foo.spec.config, status=foo.status)
 
 
 class Everyone:

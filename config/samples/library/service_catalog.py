@@ -5,14 +5,12 @@
     python config/samples/library/service_catalog.py 8080 &
     alias admin='kubectl --server http://127.0.0.1:8080/clusters/team-a'
     alias user='kubectl --server http://127.0.0.1:8080/clusters/team-a --as jane'
-    user get databases -w &
     user apply -f - <<< '{apiVersion: catalog.example.com/v1, kind: Database, metadata: {name: orders}, spec: {plan: small}}'
     admin patch instances orders --type merge -p '{"spec": {"host": "db-7"}}'
 """
 
 import asyncio
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
@@ -32,6 +30,7 @@ from kcp_py import (
 )
 
 GIGABYTES = {"small": 10, "large": 100}
+BACKING = GroupVersionResource("admin.example.com", "v1", "instances")
 
 
 class Databases(BackedStorage):
@@ -46,11 +45,10 @@ class Databases(BackedStorage):
         spec, plan = old["spec"] if old else {}, facing["spec"]["plan"]
         return {"spec": spec if plan == "custom" else {**spec, "gigabytes": GIGABYTES[plan]}}
 
-    async def validate(self, request: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> Sequence[fielderrors.FieldError]:
+    async def validate(self, request: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> list[fielderrors.FieldError]:
         plan, before = obj["spec"]["plan"], old["spec"]["plan"] if old else ""
-        if plan == before or (plan in GIGABYTES and before != "large"):
-            return []
-        return [fielderrors.forbidden("spec.plan", f"a {before or 'new'} database cannot become {plan}")]
+        allowed = plan == before or (plan in GIGABYTES and before != "large")
+        return [] if allowed else [fielderrors.forbidden("spec.plan", f"a {before or 'new'} database cannot become {plan}")]
 
 
 def objects(**properties: Any) -> dict[str, Any]:
@@ -74,15 +72,8 @@ databases = ComputedResource(
     resource="databases",
     kind="Database",
     schema=database,
-    rest=Databases(
-        lambda: control_plane.client,
-        GroupVersionResource("admin.example.com", "v1", "instances"),
-        fields={"spec.gigabytes": "spec.plan"},
-    ),
-    columns=[
-        {"name": "Plan", "type": "string", "jsonPath": ".spec.plan"},
-        {"name": "Address", "type": "string", "jsonPath": ".status.address"},
-    ],
+    rest=Databases(lambda: control_plane.client, BACKING, fields={"spec.gigabytes": "spec.plan"}),
+    columns=[{**text, "name": name, "jsonPath": path} for name, path in (("Plan", ".spec.plan"), ("Address", ".status.address"))],
 )
 control_plane = ControlPlane(Options(storage="memory"), apis=[instances, databases])
 
@@ -95,7 +86,7 @@ async def everyone(_credentials: Credentials) -> UserInfo:
 
 @control_plane.authorizer
 async def catalog_for_all(_user: UserInfo, _cluster: object, request: RequestInfo) -> bool | None:
-    """Everyone may use the catalog, and see what the server offers."""
+    """Everyone may use the catalog, and discovery."""
     return True if request.group == "catalog.example.com" or not request.is_resource else None
 
 
