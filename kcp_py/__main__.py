@@ -8,6 +8,7 @@ import sys
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     try:
+        from kcp_py.cli.startedby import STARTED_BY  # noqa: F401, I001, PLC0415 - before all that takes time
         from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
 
         code = run()

@@ -19,6 +19,7 @@ import click
 from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
 from kcp_py.cli.exits import CommandError, UsageError
 from kcp_py.cli.manual import SETTINGS_VARIABLES, Manual
+from kcp_py.cli.startedby import STARTED_BY
 from kcp_py.cli.structlogimport import import_structlog
 from kcp_py.options import SETTINGS
 
@@ -94,7 +95,7 @@ def test_server(
         from kcp_py.testing.parents import Parent
         from kcp_py.testing.process import Plan, run
 
-        parent = None if no_parent else Parent(for_pid)
+        parent = None if no_parent else Parent(for_pid, started_by=STARTED_BY)
         try:
             run(
                 Plan(

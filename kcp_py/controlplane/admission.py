@@ -54,6 +54,7 @@ from kcp_py.admission.webhook.definitions import parse_configuration
 from kcp_py.admission.webhook.dispatch import WebhookDispatch
 from kcp_py.admission.webhook.mutating import MutatingAdmissionWebhook
 from kcp_py.admission.webhook.validating import ValidatingAdmissionWebhook
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.admissionregistration.install import (
     MUTATING_BINDINGS,
@@ -97,6 +98,8 @@ class AdmissionParts(NamedTuple):
     quotas: QuotaLedger
     webhooks: Caller
     """Calls the webhooks of tenants."""
+    clock: Clock
+    """Refills the buckets of rate limits."""
 
     async def find_account(self, cluster_state: ClusterState, namespace: str, name: str) -> Mapping[str, Any] | None:
         """A ServiceAccount, stored or by default: see `admission.serviceaccount.FindAccount`."""
@@ -185,7 +188,7 @@ def _makers(parts: AdmissionParts, configuration: AdmissionConfiguration) -> Map
             not_ready=parts.options.default_not_ready_toleration_seconds, unreachable=parts.options.default_unreachable_toleration_seconds
         ),
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
-        "EventRateLimit": lambda: _event_rate_limit(configuration),
+        "EventRateLimit": lambda: _event_rate_limit(parts, configuration),
         "ExtendedResourceToleration": _extended_resources,
         "LimitPodHardAntiAffinityTopology": _anti_affinity,
         "LimitRanger": lambda: LimitRanger(parts.objects(LIMIT_RANGES, parse_limits, namespaced=True)),
@@ -227,10 +230,10 @@ def _resource_quota(parts: AdmissionParts, configuration: AdmissionConfiguration
     return LimitedResourceQuota(parts.quotas, limited) if limited else ResourceQuota(parts.quotas)
 
 
-def _event_rate_limit(configuration: AdmissionConfiguration) -> AdmissionPlugin:
+def _event_rate_limit(parts: AdmissionParts, configuration: AdmissionConfiguration) -> AdmissionPlugin:
     from kcp_py.admission.eventratelimit import EventRateLimit, parse_limits  # noqa: PLC0415
 
-    return EventRateLimit(parse_limits(configuration.of("EventRateLimit")))
+    return EventRateLimit(parse_limits(configuration.of("EventRateLimit")), clock=parts.clock.monotonic)
 
 
 def _extended_resources() -> AdmissionPlugin:

@@ -245,6 +245,7 @@ class ControlPlane(Extensions):
             webhook_tokens=open_webhook_tokens(options, service_accounts.audiences, self._stack, clock=clock),
             cluster_uid=cluster_uid,
             batteries=batteries,
+            clock=clock,
         )
         supervisor.start("token files", lambda: _reload(token_files, identity.running))
         supervisor.start("authorization configuration", identity.configured.follow)
@@ -295,6 +296,7 @@ class ControlPlane(Extensions):
             sign_secret=service_accounts.sign_secret,
             quotas=quotas,
             webhooks=webhooks,
+            clock=clock,
         )
         access.admission = build_admission(parts, self._admission, absent=batteries.absent_plugins)
         describe_policies(access.admission, self.gauges)
@@ -315,6 +317,8 @@ class ControlPlane(Extensions):
             clusters=clusters,
             fanout=fanout,
             clock=clock.time,
+            monotonic=clock.monotonic,
+            call_later=None if clock is SYSTEM_CLOCK else clock.call_later,
             tokens=ContinueTokens(await continue_token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
             metrics=RequestMetrics(self._registry),

@@ -18,6 +18,7 @@ from kcp_py.registry.quota import QuotaLedger
 from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.chain import ASGIApp, ChainSettings, Filter, create_asgi_app
+from kcp_py.server.filters.clusterlimits import Shares
 from kcp_py.server.filters.concurrency import Fairness
 from kcp_py.server.handlers.apihandler import APIHandler
 from kcp_py.server.handlers.backend import Backend
@@ -80,6 +81,7 @@ def build_edge(parts: EdgeParts) -> ASGIApp:
         request_timeout=options.request_timeout,
         bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
         states=backend.clusters,
+        shares=Shares(clock=backend.monotonic),
         tracer=parts.tracer,
         further=parts.filters,
         fairness=parts.fairness,

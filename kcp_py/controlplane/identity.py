@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kcp_py.aio.clock import Clock
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
@@ -71,6 +72,7 @@ def build_identity(
     webhook_tokens: TokenAuthenticator | None,
     cluster_uid: ClusterUid,
     batteries: Batteries,
+    clock: Clock,
 ) -> Identity:
     """Put authentication and authorization together.
 
@@ -87,6 +89,7 @@ def build_identity(
         webhook_tokens: asks the operator's webhook about tokens, if there is one.
         cluster_uid: is asked about the clusters that credentials are bound to.
         batteries: which resources are served. Without them there are no tokens of service accounts, and no roles.
+        clock: when answers of webhooks that are kept end.
     """
     indexes = RBACIndexes(access, fanout, options.etcd_prefix)
     grant_index = GrantIndex(access, fanout, options.etcd_prefix)
@@ -95,7 +98,7 @@ def build_identity(
     authorizer = AuthorizerUnion(AlwaysAllowPaths(), *authorizers, PrivilegedGroups())
     webhook_metrics = WebhookMetrics()
     roles = RBACWithGrants(rbac, grants) if "rbac" in batteries else WithoutRoles()
-    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(roles, webhook_metrics))
+    configured = ConfiguredAuthorization(options, authorizer, AuthorizerFactory(roles, webhook_metrics, clock=clock.monotonic))
     audiences = service_accounts.audiences
     # The cheapest first. A token of a file may have any form.
     bearers = TokenUnion(

@@ -21,14 +21,15 @@ _STDIN: Final = 0
 class Parent:
     """The process that a server runs for: its parent, or another one. Make it before the parent can end unnoticed."""
 
-    def __init__(self, pid: int | None) -> None:
+    def __init__(self, pid: int | None, *, started_by: int | None = None) -> None:
         """Choose the process.
 
         Args:
             pid: None for the parent.
+            started_by: the parent at the start of this process; None for the present one.
         """
         self._pid = pid
-        self._parent = os.getppid()
+        self._parent = os.getppid() if started_by is None else started_by
 
     def has_ended(self) -> bool:
         """Whether the process does not exist any more."""

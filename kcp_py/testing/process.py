@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import IO, Any, Final
 
+import yaml
+
 from kcp_py._version import __version__
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import parse_name
@@ -90,10 +92,13 @@ async def _run(plan: Plan, out: IO[str]) -> None:
             line = await _describe(plan, edge, control_plane)
             gc.freeze()
             line["startSeconds"] = round(time.monotonic() - plan.began, 3)
-            # A parent that has ended reads no line: the server is about to end, too.
-            with contextlib.suppress(BrokenPipeError):
+            try:
                 out.write(json.dumps(line) + "\n")
                 out.flush()
+            except BrokenPipeError:
+                # A parent that has ended reads no line. It may have ended before this process could look at it, and only this tells.
+                if plan.parent is not None:
+                    return
             await stop.wait()
     finally:
         if watching is not None:
@@ -113,8 +118,6 @@ async def _describe(plan: Plan, edge: Edge, control_plane: ControlPlane) -> dict
         raise RuntimeError("it is not served")
     directory = plan.options.root_directory
     kubeconfig = plan.options.kubeconfig_file
-    import yaml  # noqa: PLC0415
-
     write_private_file(kubeconfig, yaml.safe_dump(access.kubeconfig("root"), sort_keys=False).encode(), durable=plan.durable)
     clusters: list[dict[str, str]] = []
     for number in range(1, plan.clusters + 1):

@@ -29,6 +29,29 @@ thread.join()
 print(processes[0].stdout.readline(), end="", flush=True)
 sys.stdin.read()
 """
+ORPHANING = """
+import os, subprocess, sys
+print(subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).pid, flush=True)
+os._exit(0)
+"""
+"""Ends at once, and leaves a server with a pipe without a reader."""
+DELAYED = """
+import os, runpy, sys
+import kcp_py.cli.startedby
+output = sys.argv[1]
+parent = os.getpid()
+if (pid := os.fork()):
+    print(pid, flush=True)
+    os._exit(0)
+kcp_py.cli.startedby.STARTED_BY = parent
+while os.getppid() == parent:
+    pass
+for number in (1, 2):
+    os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT), number)
+sys.argv = ["kcp-py", *sys.argv[3:]]
+runpy.run_module("kcp_py", run_name="__main__")
+"""
+"""Becomes a server whose parent ended when it had noted it."""
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -113,6 +136,29 @@ def test_it_ends_with_its_parent_and_not_with_a_thread_of_it():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_server_whose_parent_ends_during_the_start_ends():
+    """The parent is killed as soon as the server exists: it has no parent to look at, and its line has no reader."""
+    parent = subprocess.Popen([sys.executable, "-c", ORPHANING, *COMMAND], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.communicate()[0])
+    give_up = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < give_up, "the server still exists"
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+def test_a_parent_that_ends_during_the_imports_is_noticed(tmp_path):
+    """The line goes to a file, which needs no reader, so that the parent alone can tell."""
+    path = tmp_path / "line"
+    parent = subprocess.Popen([sys.executable, "-c", DELAYED, str(path), *COMMAND[1:]], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.communicate()[0])
+    give_up = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < give_up, "the server still exists"
+        time.sleep(0.02)
+
+
 def test_a_kill_leaves_no_files():
     """Another process removes the directory when the server cannot."""
     process, line = start()

@@ -1,13 +1,30 @@
 """A clock that is set forward, alone and as the clock of a control plane."""
 
 import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from kcp_py import Controller, ControllerContext, ControllerSource, GroupVersionResource, Key, Later
-from kcp_py.testing import FakeClock, control_plane
+from kcp_py import (
+    ComputedResource,
+    Controller,
+    ControllerContext,
+    ControllerSource,
+    GroupVersionResource,
+    Key,
+    Later,
+    Name,
+    SnapshotStorage,
+    errors,
+)
+from kcp_py.testing import FakeClock, LocalServer, control_plane
 from kcp_py.testing.settling import settle
 from tests.eventloop import until_idle
 
@@ -198,3 +215,94 @@ async def test_events_go_at_their_time() -> None:
         assert len((await server.client.list(cluster.name, EVENTS, "default")).items) == 1
         await clock.advance(600, settle=True)
         assert (await server.client.list(cluster.name, EVENTS, "default")).items == []
+
+
+async def test_rates_of_events_refill_with_the_clock(tmp_path: Path) -> None:
+    """A bucket that is empty has a token again after a second of the clock, and none before."""
+    configuration = tmp_path / "admission.yaml"
+    configuration.write_text(
+        "{apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, plugins: [{name: EventRateLimit, configuration: "
+        "{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [{type: Server, qps: 1, burst: 1}]}}]}"
+    )
+    clock = FakeClock(frozen=True)
+    settings: dict[str, Any] = {"enable_admission_plugins": ("EventRateLimit",), "admission_control_config_file": configuration}
+    async with control_plane(parts={"clock": clock}, controllers=(), **settings) as server:
+        cluster = await server.new_cluster()
+        event = {"metadata": {"generateName": "e-", "namespace": "default"}, "involvedObject": {"namespace": "default"}, "type": "Normal"}
+        await server.client.create(cluster.name, EVENTS, event)
+        with pytest.raises(errors.StatusError, match="limit reached on type Server"):
+            await server.client.create(cluster.name, EVENTS, event)
+        await clock.advance(1)
+        await server.client.create(cluster.name, EVENTS, event)
+
+
+@asynccontextmanager
+async def over_http(server: LocalServer, cluster: Name, token: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a cluster."""
+    url = await server.serve()
+    assert server.access.authority is not None
+    context = ssl.create_default_context(cadata=server.access.authority.decode())
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(verify=context, base_url=f"{url}/clusters/{cluster}", headers=headers) as client:
+        yield client
+
+
+async def test_limits_of_requests_refill_with_the_clock() -> None:
+    """A cluster that has made its requests may make further ones after a second of the clock."""
+    clock = FakeClock(frozen=True)
+    limits: dict[str, Any] = {"logical_cluster_request_limit": 2, "logical_cluster_request_burst": 2}
+    async with control_plane(parts={"clock": clock}, controllers=(), **limits) as server:
+        cluster = await server.new_cluster()
+        async with over_http(server, cluster.name, server.add_user("ann")) as client:
+            codes = [(await client.get("/api")).status_code for _ in range(3)]
+            assert codes == [200, 200, 429]
+            await clock.advance(1)
+            codes = [(await client.get("/api")).status_code for _ in range(3)]
+            assert codes == [200, 200, 429]
+
+
+async def test_watches_end_at_their_time_by_the_clock() -> None:
+    """A watch of ten minutes goes on after nine of them and ends after another one, with a last bookmark."""
+    clock = FakeClock(frozen=True)
+    async with control_plane(parts={"clock": clock}, controllers=()) as server:
+        cluster = await server.new_cluster()
+        await server.serve()
+        query = {"watch": "true", "timeoutSeconds": "600", "allowWatchBookmarks": "true", "fieldSelector": "metadata.name=late"}
+        async with (
+            over_http(server, cluster.name, server.access.token) as client,
+            asyncio.timeout(60),
+            client.stream("GET", "/api/v1/configmaps", params=query) as response,
+        ):
+            assert response.status_code == 200
+            lines = response.aiter_lines()
+            await clock.advance(540)
+            await server.client.create(cluster.name, MAPS, {"metadata": {"name": "late", "namespace": "default"}})
+            assert json.loads(await anext(lines))["type"] == "ADDED"
+            await clock.advance(60)
+            assert [json.loads(line)["type"] async for line in lines] == ["BOOKMARK"]
+
+
+async def test_watches_of_computed_resources_end_at_their_time_by_the_clock() -> None:
+    """They end as watches of stored objects do."""
+
+    class Prices(SnapshotStorage):
+        """None."""
+
+        async def items(self, cluster: Name) -> Sequence[dict[str, Any]]:
+            del cluster
+            return []
+
+    clock = FakeClock(frozen=True)
+    prices = ComputedResource(group="example.com", version="v1", resource="prices", kind="Price", namespaced=False, rest=Prices())
+    async with control_plane(parts={"clock": clock, "apis": [prices]}, controllers=()) as server:
+        cluster = await server.new_cluster()
+        await server.serve()
+        query = {"watch": "true", "timeoutSeconds": "600"}
+        async with (
+            over_http(server, cluster.name, server.access.token) as client,
+            asyncio.timeout(60),
+            client.stream("GET", "/apis/example.com/v1/prices", params=query) as response,
+        ):
+            assert response.status_code == 200
+            await clock.advance(601)
+            assert await response.aread() == b""

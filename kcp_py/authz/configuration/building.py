@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +24,17 @@ _DEFAULT_TIMEOUT: Final = 30 * durations.SECOND
 class AuthorizerFactory:
     """Makes authorizers. Those of the type RBAC are one and the same."""
 
-    def __init__(self, rbac: Authorizer, metrics: WebhookMetrics) -> None:
+    def __init__(self, rbac: Authorizer, metrics: WebhookMetrics, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare.
 
         Args:
             rbac: decides by roles and bindings.
             metrics: counts the calls of all webhooks.
+            clock: seconds that do not go back, for the answers of webhooks that are kept.
         """
         self._rbac = rbac
         self._metrics = metrics
+        self._clock = clock
 
     def build(self, authorizers: Iterable[AuthorizerConfiguration]) -> list[ConfiguredAuthorizer]:
         """The authorizers of a checked configuration, in order. It reads kubeconfigs, and may run in any thread.
@@ -70,7 +73,7 @@ class AuthorizerFactory:
             webhook = open_webhook(given.kube_config_file, given.timeout / durations.SECOND)
         except KubeconfigError as error:
             raise ConfigurationError(str(error)) from None
-        return WebhookAuthorizer(webhook, settings, metrics=self._metrics)
+        return WebhookAuthorizer(webhook, settings, metrics=self._metrics, clock=self._clock)
 
 
 async def close(authorizers: Sequence[ConfiguredAuthorizer]) -> None:

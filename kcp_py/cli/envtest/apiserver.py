@@ -44,7 +44,12 @@ _LOOK_SECONDS: Final = 0.01
 
 
 def run(
-    arguments: Sequence[str], environment: Mapping[str, str], listener: socket.socket | None = None, *, control: int | None = None
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    listener: socket.socket | None = None,
+    *,
+    control: int | None = None,
+    started_by: int | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code.
 
@@ -53,12 +58,14 @@ def run(
         environment: of the process.
         listener: listens on the address of the command line already; without one it is bound here.
         control: the descriptor of a socket; the server stops when something comes, and is as killed when its other end is closed.
+        started_by: the parent when the program began; None for the present one.
     """
     line = read(arguments)
     try:
         options = options_of(line, environment, certificate=_certificate(line))
         _warn(line)
-        return _serve(options, listener, control, journal_of(_servers(line), options.etcd_prefix))
+        journal = journal_of(_servers(line), options.etcd_prefix)
+        return _serve(options, listener, control=control, journal=journal, started_by=started_by)
     except (FlagError, CertificateError, ListenError, StorageError, OSError, ValueError) as error:
         sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
         return 1
@@ -86,7 +93,9 @@ def _certificate(line: CommandLine) -> tuple[Path, Path]:
     return certificate, key
 
 
-def _serve(options: TestServerOptions, listener: socket.socket | None, control: int | None, journal: Path | None) -> int:
+def _serve(
+    options: TestServerOptions, listener: socket.socket | None, *, control: int | None, journal: Path | None, started_by: int | None
+) -> int:
     raise_descriptor_limit()
     configure_logging(options.log_level, options.log_format)
     forward_standard_logging()
@@ -95,7 +104,7 @@ def _serve(options: TestServerOptions, listener: socket.socket | None, control: 
         options = dataclasses.replace(options, secure_port=bound.getsockname()[1])
         tls = ReloadingContext(options)
         with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(_run(options, bound, tls, control=control, journal=journal))
+            runner.run(_run(options, bound, tls, control=control, journal=journal, started_by=started_by))
     return 0
 
 
@@ -111,14 +120,20 @@ def _listen(options: TestServerOptions, seconds: float) -> socket.socket:
 
 
 async def _run(
-    options: TestServerOptions, listener: socket.socket, tls: ReloadingContext, *, control: int | None, journal: Path | None
+    options: TestServerOptions,
+    listener: socket.socket,
+    tls: ReloadingContext,
+    *,
+    control: int | None,
+    journal: Path | None,
+    started_by: int | None,
 ) -> None:
     from kcp_py.controlplane import ControlPlane
 
     async with ControlPlane(options, storage=None if journal is None else JournaledStorage(journal)) as control_plane:
         gc.enable()
         tune_runtime()
-        orphan = Orphan(control_plane.app)
+        orphan = Orphan(control_plane.app, started_by=started_by)
         if control is not None:
             asyncio.get_running_loop().add_reader(control, _stop, control)
         watching = asyncio.create_task(orphan.end_when_unused())

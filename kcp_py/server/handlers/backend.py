@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kcp_py.aio import Alarms
+from kcp_py.aio.clock import Schedule
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.verbs import Verbs
 from kcp_py.server.handlers.listbudget import ListBudget
@@ -37,6 +38,11 @@ class Backend(Registry):
     limits: RequestLimits = field(default_factory=RequestLimits)
     lists: ListBudget = field(default_factory=ListBudget)
     clock: Callable[[], float] = time.time
+    """Unix seconds."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds that do not go back, by the same clock."""
+    call_later: Schedule | None = None
+    """Of the same clock; None for that of the machine, for which `alarms` are cheaper."""
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(MetricsRegistry()))
     """Where the events of watches are counted."""
     alarms: Alarms = field(default_factory=Alarms)

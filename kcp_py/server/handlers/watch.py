@@ -7,8 +7,10 @@ import random
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from kcp_py.aio.clock import Schedule
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -65,7 +67,17 @@ async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     except BaseException:
         await source.aclose()
         raise
-    exchange.continuation = stream.run
+    call_later = backend.call_later
+    exchange.continuation = stream.run if call_later is None else partial(_run_by_clock, stream, call_later)
+
+
+async def _run_by_clock(stream: _StoredStream | _ComputedStream, call_later: Schedule) -> None:
+    """Run a watch that also ends when its time is over by a clock that a test sets forward."""
+    timer = call_later(stream.seconds, stream.expire)
+    try:
+        await stream.run()
+    finally:
+        timer.cancel()
 
 
 async def _stream_of(
@@ -83,13 +95,13 @@ async def _stream_of(
 class _Stream:
     """One watch and its client."""
 
-    __slots__ = ("_encoder", "_exchange", "_gone", "_seconds", "_watcher")
+    __slots__ = ("_encoder", "_exchange", "_gone", "_watcher", "seconds")
 
     def __init__(self, exchange: Exchange, encoder: WatchEncoder, watcher: Watcher, seconds: float) -> None:
         self._exchange = exchange
         self._encoder = encoder
         self._watcher = watcher
-        self._seconds = seconds
+        self.seconds = seconds
         """How long the watch lasts."""
         self._gone = False
 
@@ -112,10 +124,14 @@ class _ComputedStream(_Stream):
         super().__init__(exchange, encoder, watch.watcher, seconds)
         self._watch = watch
 
+    def expire(self) -> None:
+        """End the watch as at the end of its time."""
+        self._watcher.end(WatchEndedError())
+
     async def run(self) -> None:
         """Send changes until there are no more."""
         try:
-            async with aclosing(self._watch.changes(self._seconds)) as changes:
+            async with aclosing(self._watch.changes(self.seconds)) as changes:
                 async for change in changes:
                     await self._exchange.send_frames([self._frame(change)])
         except StatusError as error:
@@ -140,7 +156,7 @@ class _ComputedStream(_Stream):
 class _StoredStream(_Stream):
     """Sends what happens in the store."""
 
-    __slots__ = ("_backend", "_events", "_form", "_watch", "_write_chunk")
+    __slots__ = ("_backend", "_events", "_expired", "_form", "_watch", "_write_chunk")
 
     def __init__(self, backend: Backend, exchange: Exchange, watch: StoredWatch, encoder: WatchEncoder, seconds: float) -> None:
         super().__init__(exchange, encoder, watch.watcher, seconds)
@@ -149,6 +165,12 @@ class _StoredStream(_Stream):
         self._events = backend.metrics.events(*watch.target.resource.key)
         self._form = encoder.shared
         self._write_chunk = chunk_writer(exchange) if encoder.shared is not None else None
+        self._expired = False
+
+    def expire(self) -> None:
+        """End the watch as at the end of its time."""
+        self._expired = True
+        self._watcher.wake()
 
     async def run(self) -> None:
         """Send the initial state where it is asked for, then what comes."""
@@ -202,7 +224,7 @@ class _StoredStream(_Stream):
     async def _follow(self, after: int) -> None:
         watcher = self._watcher
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._seconds
+        deadline = loop.time() + self.seconds
         bookmarks = self._watch.options.allow_watch_bookmarks
         interval = self._backend.limits.bookmark_seconds
         next_bookmark = loop.time() + interval * random.uniform(0.75, 1.25) if bookmarks else deadline
@@ -218,11 +240,11 @@ class _StoredStream(_Stream):
                     sent = revision
                     continue
                 now = loop.time()
-                if now >= min(deadline, next_bookmark):
+                if self._expired or now >= min(deadline, next_bookmark):
                     if bookmarks and self._backend.fanout.revision > after:
                         sent = max(sent, self._backend.fanout.revision)
                         await self._exchange.send_frames([self._encoder.bookmark(sent)])
-                    if now >= deadline:
+                    if self._expired or now >= deadline:
                         return
                     next_bookmark = now + interval
                     alarm = alarms.set(min(deadline, next_bookmark), watcher)

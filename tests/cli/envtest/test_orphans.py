@@ -44,3 +44,12 @@ async def test_an_orphan_with_a_running_watch_is_used() -> None:
     parent = 1
     await orphan({}, None, None)
     assert seen == [True, False]
+
+
+@pytest.mark.parametrize(("started_by", "parent"), [(7, 1), (7, 900), (1, 1)], ids=["killed since", "subreaper", "killed before"])
+async def test_a_test_that_was_killed_at_the_start_is_noticed(started_by: int, parent: int) -> None:
+    """The parent had ended before the server looked at it."""
+    now = 0.0
+    orphan = Orphan(nothing, started_by=started_by, parent=lambda: parent, clock=lambda: now)
+    now = IDLE_SECONDS
+    assert orphan.is_unused

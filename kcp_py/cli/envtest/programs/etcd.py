@@ -98,7 +98,8 @@ def serve(listeners: list[Any]) -> None:
     heads: dict[int, tuple[Any, bytes]] = {}
     for descriptor in waiting:
         poller.register(descriptor, select.POLLIN)
-    while os.getppid() == started_by or time.monotonic() - used_at < IDLE_SECONDS:
+    # The first process of the system starts no tests: it has taken over what a killed test had started.
+    while os.getppid() == started_by != 1 or time.monotonic() - used_at < IDLE_SECONDS:
         for descriptor, _ in poller.poll(60_000):
             used_at = time.monotonic()
             if descriptor in waiting:

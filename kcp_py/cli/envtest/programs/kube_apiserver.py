@@ -145,6 +145,8 @@ def main(arguments: list[str]) -> int:
         return 0
     import posix
 
+    started_by = posix.getppid()
+
     def text(value: bytes) -> str:
         return value.decode(sys.getfilesystemencoding(), "surrogateescape")
 
@@ -164,7 +166,8 @@ def main(arguments: list[str]) -> int:
 
     from kcp_py.cli.envtest.apiserver import run
 
-    return run(arguments, environment, None if listener is None else socket.socket(fileno=listener.detach()))
+    bound_here = None if listener is None else socket.socket(fileno=listener.detach())
+    return run(arguments, environment, bound_here, started_by=started_by)
 
 
 if __name__ == "__main__":
