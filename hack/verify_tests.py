@@ -196,7 +196,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "controllers": [Row("content starting", "controllers/test_namespaces", "parts of controllers, run as a whole")],
     "controllers/runtime": [Row("controller", "controllers/runtime/test_loop", "what a loop runs")],
     "authz/rbac": [Row("resolver", "authz/configuration/test_reloading", "rules of all authorizers of a server")],
-    "authz/configuration": [Row("building", "authz/configuration/test_reloading", "authorizers of a server")],
     "authz/webhook": [Row("metrics", "authz/webhook/test_authorizer", "counts of calls")],
     "egress": [
         Row("clientconfig", "admission/webhook/test_definitions", "endpoints of webhooks"),

@@ -217,6 +217,8 @@ async def control_plane(
 
             edge = await Edge.prepare(options, directory)
             options = edge.options
+        if options.storage == "sqlite" and options.root_directory == directory.path:
+            directory.make()
         async with contextlib.AsyncExitStack() as stack:
             if edge is not None:
                 stack.callback(edge.close)

@@ -52,6 +52,16 @@ async def test_clusters_share_nothing_and_the_server_leaves_nothing():
     assert not root.exists()
 
 
+async def test_a_store_on_disk_has_a_directory_that_ends_with_the_server():
+    """Without HTTPS nothing else needs it."""
+    async with control_plane(storage="sqlite") as server:
+        root = server.control_plane.options.root_directory
+        await (await server.new_cluster()).apply(CONFIGMAP)
+        assert server.control_plane.options.database_file.is_relative_to(root)
+        assert server.control_plane.options.database_file.exists()
+    assert not root.exists()
+
+
 async def test_settings_and_parts_reach_the_control_plane():
     """A control plane of the test's own, an own storage of settings, and a setting that does not exist."""
     made = []
