@@ -42,6 +42,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("serviceranges", "apis/upstream/test_serviceranges", "puts the parts together, seen through the whole server"),
         Row("edge", "controlplane/test_controlplane", "puts the parts together, seen through the whole server"),
         Row("tracing", "tracing/test_tracer", "spans reach a collector from the whole server"),
+        Row("surroundings", "library/test_routes", "paths of a program are requested from the whole server"),
     ],
     "apis/upstream/validation": [
         Row(

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-import structlog
-
 from kcp_py.admission.names import is_on
 from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.supervisor import Supervisor
@@ -31,12 +29,13 @@ from kcp_py.controlplane.extensions import Extensions
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.limits import default_limits
+from kcp_py.controlplane.monitoring import Feed, Monitored, reload_tokens, report, start_monitoring
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.controlplane.serviceranges import assign_to_services
 from kcp_py.controlplane.tracing import start_tracing
 from kcp_py.egress import Caller, Networks, Service, ServiceResolver
-from kcp_py.logicalcluster import ROOT, ClusterSelection, Name, parse_name
+from kcp_py.logicalcluster import ROOT, ClusterSelection, Name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
 from kcp_py.registry.quota import QuotaLedger
@@ -47,25 +46,17 @@ from kcp_py.request.user import UserInfo, controller_user
 from kcp_py.server.chain import ASGIApp, Filter
 from kcp_py.server.filters.concurrency import Fairness, InFlight
 from kcp_py.server.handlers.backend import Backend, RequestLimits
-from kcp_py.server.longrequests import LongRequests
-from kcp_py.storage.contract import Storage, StorageError
-from kcp_py.storage.wrapping import driver_of
-from kcp_py.telemetry.eventloop import EventLoopLag
+from kcp_py.storage.contract import Storage
 from kcp_py.telemetry.gauges import Gauges
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
 from kcp_py.tenancy.key_migration import migrate_keys
 from kcp_py.tenancy.snapshots import Snapshots
-from kcp_py.watchcache import Fanout, Monitor
+from kcp_py.watchcache import Fanout
 
 if TYPE_CHECKING:
-    from kcp_py.library.routes import Decide
     from kcp_py.telemetry.watchdog import Watchdog
-
-_FILES_POLL_SECONDS = 1.0
-
-_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.controlplane")
 
 
 class ControlPlane(Extensions):
@@ -148,18 +139,13 @@ class ControlPlane(Extensions):
         self.gauges = Gauges()
         self._registry = MetricsRegistry()
         self._stopping = False
-        self._feed_running = False
+        self._feed = Feed()
         self._watchdog: Watchdog | None = None
 
     @property
     def options(self) -> Options:
         """The settings."""
         return self._options
-
-    @property
-    def is_entered(self) -> bool:
-        """Whether the context has been entered."""
-        return self._entered
 
     def configure(self, options: Options) -> None:
         """Replace the settings.
@@ -207,7 +193,7 @@ class ControlPlane(Extensions):
         root = options.etcd_prefix
         storage = await self._stack.enter_async_context(storage_of(self._given_storage, options))
         await migrate_keys(storage, root)
-        supervisor = await self._stack.enter_async_context(Supervisor(_report, sleep=clock.sleep))
+        supervisor = await self._stack.enter_async_context(Supervisor(report, sleep=clock.sleep))
         fanout = Fanout(
             storage,
             root,
@@ -237,7 +223,7 @@ class ControlPlane(Extensions):
             fanout,
             options,
             authenticators=self._authenticators,
-            authorizers=self._all_authorizers(decide),
+            authorizers=[*self._own_paths(decide, options), *self._authorizers],
             tokens=token_files.tokens,
             service_accounts=service_accounts,
             issuers=start_operator_issuers(options, self._stack, supervisor, self.gauges, clock=clock),
@@ -247,7 +233,7 @@ class ControlPlane(Extensions):
             batteries=batteries,
             clock=clock,
         )
-        supervisor.start("token files", lambda: _reload(token_files, identity.running))
+        supervisor.start("token files", lambda: reload_tokens(token_files, identity.running))
         supervisor.start("authorization configuration", identity.configured.follow)
         self._stack.push_async_callback(identity.configured.aclose)
         self._registry.register(identity.configured)
@@ -304,7 +290,7 @@ class ControlPlane(Extensions):
         await assign_to_services(access, options)
         access.observe(clusters.prefix, clusters)
         started = asyncio.Event()
-        supervisor.start("feed", lambda: self._follow(fanout, started))
+        supervisor.start("feed", lambda: self._feed.follow(fanout, started))
         await started.wait()
         await clusters.ensure(ROOT)
         if accounts:
@@ -348,7 +334,7 @@ class ControlPlane(Extensions):
         )
         self.loops = loops
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
-        self._start_monitoring(supervisor, storage, clusters.prefix)
+        start_monitoring(self._monitored(storage, clusters.prefix), supervisor, self._stack)
         start_compaction(options, supervisor, storage, clock)
         self._tracer = await start_tracing(options.tracing_config_file, self._stack)
         self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
@@ -359,33 +345,14 @@ class ControlPlane(Extensions):
         client = self.client.acting_as(controller_user("certificate-controller"))
         return SigningController(client, authority.load, longest=options.cluster_signing_duration, clock=self.clock.time)
 
-    def _start_monitoring(self, supervisor: Supervisor, storage: Storage, clusters_prefix: str) -> None:
+    def _monitored(self, storage: Storage, clusters_prefix: str) -> Monitored:
         options = self._options
         file = options.database_file if options.storage == "sqlite" and uses_store_of_options(self._given_storage) else None
-        size_of = getattr(driver_of(storage), "size", None)
-        monitor = Monitor(storage, self.backend.fanout, clusters_prefix, database_file=file, size_of=size_of)
-        watchdog = self._watchdog
-        if watchdog is not None:
-            watchdog.describe(self.gauges)
-            watchdog.start()
-            self._stack.callback(watchdog.close)
-        loop_lag = EventLoopLag(None if watchdog is None else watchdog.wake)
-        monitor.describe(self.gauges)
-        loop_lag.describe(self.gauges)
-        self._registry.register(self.gauges)
-        supervisor.start("monitor", monitor.run)
-        supervisor.start("event loop lag", loop_lag.run)
-
-    async def _follow(self, fanout: Fanout, started: asyncio.Event) -> None:
-        self._feed_running = True
-        try:
-            await fanout.run(started=started)
-        finally:
-            self._feed_running = False
+        return Monitored(storage, self.backend.fanout, clusters_prefix, file, self._registry, self.gauges, self._watchdog)
 
     def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts | None, quotas: QuotaLedger) -> ASGIApp:
         checks = storage_checks(storage)
-        checks.add("informer-sync", self._check_feed, endpoints=["readyz"])
+        checks.add("informer-sync", self._feed.check, endpoints=["readyz"])
         checks.add("shutdown", self._check_running, endpoints=["readyz"])
         access_log = access_log_of(self._options)
         if access_log is not None:
@@ -411,15 +378,6 @@ class ControlPlane(Extensions):
         )
         return build_edge(parts)
 
-    def _all_authorizers(self, authorize: Decide) -> Sequence[Authorizer]:
-        """Those of the program, behind the one for its paths, which asks all of them about some paths."""
-        if not self._routes and not self._mounts:
-            return self._authorizers
-        from kcp_py.library.routes import OwnPaths  # noqa: PLC0415 - most programs have none
-
-        only = self._options.default_cluster if self._options.single_cluster else ""
-        return [OwnPaths(self._routes, self._mounts, authorize, home=parse_name(only) if only else ROOT), *self._authorizers]
-
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """The control plane as an ASGI application, which enters it at the start of the lifespan and leaves it at the end.
 
@@ -438,24 +396,6 @@ class ControlPlane(Extensions):
         else:
             raise RuntimeError("the control plane has not been entered: use `async with control_plane`, in the lifespan of an application")
 
-    async def _check_feed(self) -> None:
-        if not self._feed_running:
-            raise RuntimeError("the store's changes are not followed")
-
     async def _check_running(self) -> None:
         if self._stopping:
             raise RuntimeError("the server is shutting down")
-
-
-async def _reload(token_files: TokenFiles, running: LongRequests) -> None:
-    while True:
-        await asyncio.sleep(_FILES_POLL_SECONDS)
-        if await asyncio.to_thread(token_files.reload_if_changed):
-            _log.info("tokens_reloaded")
-            running.changed()
-
-
-def _report(name: str, error: BaseException, delay: float) -> None:
-    # The text of an outage of the store is sufficient. Any other error is a defect and is logged with its traceback.
-    trace = None if isinstance(error, StorageError) else error
-    _log.error("task_failed", task=name, error=str(error) or type(error).__name__, restart_seconds=delay, exc_info=trace)

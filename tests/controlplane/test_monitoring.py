@@ -1,0 +1,41 @@
+"""The feed of changes as readiness sees it, and reports of failed tasks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from kcp_py.aio.supervisor import Supervisor
+from kcp_py.controlplane.monitoring import Feed, report
+from kcp_py.storage.contract import StorageError
+from kcp_py.storage.memory import MemoryStorage
+from kcp_py.watchcache import Fanout
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_feed_is_ready_while_changes_are_followed() -> None:
+    """Neither before nor behind."""
+    feed, started = Feed(), asyncio.Event()
+    with pytest.raises(RuntimeError, match="are not followed"):
+        await feed.check()
+    async with MemoryStorage() as storage, Supervisor(report) as supervisor:
+        fanout = Fanout(storage, "/registry")
+        supervisor.start("feed", lambda: feed.follow(fanout, started))
+        await started.wait()
+        await feed.check()
+    with pytest.raises(RuntimeError, match="are not followed"):
+        await feed.check()
+
+
+@pytest.mark.parametrize(("error", "traced"), [(StorageError("gone"), False), (ValueError("a defect"), True), (KeyError(), True)])
+def test_reports(error: BaseException, *, traced: bool) -> None:
+    """An outage of the store has no traceback; any other failure has one, and a text in any case."""
+    with capture_logs() as logs:
+        report("sweep", error, 2.0)
+    (line,) = logs
+    assert (line["event"], line["task"], line["restart_seconds"]) == ("task_failed", "sweep", 2.0)
+    assert line["error"] == (str(error) or type(error).__name__)
+    assert (line["exc_info"] is error) is traced
