@@ -45,7 +45,17 @@ def passes(error: BaseException) -> bool:
         return task is None or task.cancelling() > 0
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         return not failed_function(error)
-    return isinstance(error, GeneratorExit)
+    if isinstance(error, GeneratorExit):
+        return not (_in_task() and failed_function(error))
+    return False
+
+
+def _in_task() -> bool:
+    """Whether a task runs. A coroutine that is closed after the end of its loop is not run by one."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
 
 
 def _function_in(frames: Iterable[FrameType], *, through_server: bool) -> FrameType | None:

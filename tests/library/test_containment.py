@@ -67,6 +67,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "exit": lambda: sys.exit("password=hunter2"),
     "interrupt": lambda: fail(KeyboardInterrupt()),
     "cancelled": lambda: fail(asyncio.CancelledError()),
+    "generator-exit": lambda: fail(GeneratorExit()),
     "iteration": lambda: fail(StopIteration()),
     "async-iteration": lambda: fail(StopAsyncIteration()),
     "group": lambda: fail(BaseExceptionGroup("all", [SystemExit(1)])),

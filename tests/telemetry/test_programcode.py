@@ -76,7 +76,9 @@ async def test_the_stack_names_the_function_that_runs() -> None:
     del found[:]
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(3), RecursionError(), MemoryError()])
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(3), GeneratorExit(), RecursionError(), MemoryError()]
+)
 async def test_exceptions_that_a_function_raises_stay_with_it(error: BaseException) -> None:
     """They are failures, and neither end the process nor look like a cancellation."""
     assert not passes(raised(fails, error))
@@ -100,3 +102,9 @@ async def test_cancellations_and_interrupts_from_outside_go_on() -> None:
     task.cancel()
     await asyncio.wait([task])
     assert (seen, task.cancelled()) == ([True], True)
+
+
+def test_a_coroutine_closed_after_its_loop_goes_on() -> None:
+    """The end of a generator outside of any task comes from the interpreter, also where a function of the program waits."""
+    error = raised(fails, GeneratorExit())
+    assert passes(error)
