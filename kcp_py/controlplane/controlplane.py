@@ -130,7 +130,8 @@ class ControlPlane(Extensions):
             filters=filters,
             controllers=controllers,
         )
-        self._options = options if batteries is None else dataclasses.replace(options, batteries=tuple(batteries))
+        chosen: Any = batteries if isinstance(batteries, str) else tuple(batteries or ())  # a text is refused by the options
+        self._options = options if batteries is None else dataclasses.replace(options, batteries=chosen)
         self._given_storage = storage
         self._services = services
         self.clock = clock
@@ -139,8 +140,18 @@ class ControlPlane(Extensions):
         self.gauges = Gauges()
         self._registry = MetricsRegistry()
         self._stopping = False
+        self._running = False
         self._feed = Feed()
         self._watchdog: Watchdog | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ControlPlane.__annotations__:
+                raise AttributeError(
+                    f"the control plane has no {name} before it is entered: use `async with control_plane`", name=name, obj=self
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @property
     def options(self) -> Options:
@@ -157,18 +168,26 @@ class ControlPlane(Extensions):
         self._options = options
 
     async def __aenter__(self) -> Self:
-        self._entered = True
+        if self._running:
+            raise RuntimeError("the control plane is entered already")
+        self._entered = self._running = True
+        self._stopping = False
+        self._registry = MetricsRegistry()
         await self._stack.__aenter__()
         try:
             await self._build()
         except BaseException:
+            self._running = False
             await self._stack.__aexit__(*sys.exc_info())
             raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.begin_shutdown()
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        finally:
+            self._running = False
 
     def begin_shutdown(self) -> None:
         """Fail readiness, end all watches and refuse new ones. Requests in flight continue."""
@@ -387,7 +406,7 @@ class ControlPlane(Extensions):
         Raises:
             RuntimeError: a request comes before the context is entered.
         """
-        if scope["type"] == "lifespan" and not self._entered:
+        if scope["type"] == "lifespan" and not self._running:
             from kcp_py.library.lifespan import run_lifespan  # noqa: PLC0415
 
             await run_lifespan(self, receive, send)

@@ -27,7 +27,7 @@ class Gauges:
     """A collector of functions, each of which reads one family. Label values must belong to a small fixed set."""
 
     def __init__(self) -> None:
-        self._families: list[_Family] = []
+        self._families: dict[str, _Family] = {}
 
     def add(
         self,
@@ -38,7 +38,7 @@ class Gauges:
         kind: Literal["gauge", "counter", "histogram"] = "gauge",
         labels: Sequence[str] = (),
     ) -> None:
-        """Add a family.
+        """Add a family. One of the same name is replaced: a control plane that is entered again describes its new parts.
 
         Args:
             name: the name of the family; for counters without `_total`.
@@ -47,7 +47,7 @@ class Gauges:
             kind: the type of the family.
             labels: names of the labels.
         """
-        self._families.append(_Family(name, documentation, kind, labels, read))
+        self._families[name] = _Family(name, documentation, kind, labels, read)
 
     def collect(self) -> Iterator[Metric]:
         """The families with their current values. Families without a value are left out."""
@@ -58,7 +58,7 @@ class Gauges:
         )
 
         classes = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
-        for one in self._families:
+        for one in self._families.values():
             found = one.read()
             if found is None:
                 continue

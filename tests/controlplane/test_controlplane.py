@@ -11,10 +11,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name
 from kcp_py.options import Options
 from kcp_py.request.sight import EVERY_CLUSTER
+from kcp_py.request.user import UserInfo
 from kcp_py.storage.contract import Delete, UnavailableError, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.watchcache import WatchEndedError, Watcher
@@ -194,3 +196,49 @@ async def test_clusters_have_host_names_with_the_option(tmp_path: Path) -> None:
         await api.fails(404, "GET", f"https://b.kcp.test{maps}/one")
         await api.fails(404, "GET", f"{maps}/one")
         await api.fails(400, "GET", f"https://b.kcp.test{MAPS}/one")
+
+
+async def test_a_control_plane_is_entered_once_at_a_time() -> None:
+    """A second entry would take the store of the first one away. After the end, it may be entered again."""
+    control_plane = ControlPlane(Options(storage="memory"))
+    control_plane.authenticator(lambda _: UserInfo("admin", groups=("system:masters",)))
+    async with control_plane:
+        with pytest.raises(RuntimeError, match="entered already"):
+            await control_plane.__aenter__()
+        assert (await control_plane.client.list(Name("a"), GroupVersionResource("", "v1", "configmaps"))).items == []
+    async with control_plane, httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as http:
+        assert (await control_plane.client.list(Name("a"), GroupVersionResource("", "v1", "configmaps"))).items == []
+        assert (await http.get("/readyz")).status_code == 200
+        families = [line for line in (await http.get("/metrics")).text.splitlines() if line.startswith("# TYPE")]
+        assert families
+        assert len(set(families)) == len(families)
+
+
+async def test_a_lifespan_may_begin_again() -> None:
+    """As in an application whose tests start it several times."""
+    control_plane = ControlPlane(Options(storage="memory"))
+    for _ in range(2):
+        messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}][::-1]
+        sent: list[str] = []
+
+        async def receive(left: list[dict[str, str]] = messages) -> dict[str, str]:
+            assert left[-1]["type"] == "lifespan.startup" or await control_plane.client.list(
+                Name("a"), GroupVersionResource("", "v1", "configmaps")
+            )
+            return left.pop()
+
+        async def send(message: dict[str, str], types: list[str] = sent) -> None:
+            types.append(message["type"])
+
+        await control_plane({"type": "lifespan"}, receive, send)
+        assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_members_before_the_context_say_what_to_do() -> None:
+    """As the first mistake of a new program."""
+    control_plane = ControlPlane(Options(storage="memory"))
+    for name in ("app", "client", "snapshots"):
+        with pytest.raises(AttributeError, match=f"no {name} before it is entered: use `async with control_plane`"):
+            getattr(control_plane, name)
+    with pytest.raises(AttributeError, match="has no attribute 'clients'"):
+        getattr(control_plane, "clients")  # noqa: B009 - mypy knows that there is none
