@@ -43,7 +43,9 @@ def described(model: type) -> ApiResource:
     """
     found = getattr(model, "__resource__", None)
     if found is None:
-        raise TypeError(f"{model.__qualname__} describes no resource: it has no attribute __resource__")
+        if not isinstance(model, type):
+            raise TypeError(f"{model!r} is neither a GroupVersionResource nor a class that describes a resource")
+        raise TypeError(f"{model.__qualname__} describes no resource: it has no attribute __resource__; decorate it with @resource")
     key = GroupVersionResource(found.group, found.version, found.plural)
     return ApiResource(key, found.kind, found.namespaced)
 

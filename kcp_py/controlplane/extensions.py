@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from kcp_py.authn.authenticator import Authenticator
 from kcp_py.authz.authorizer import Authorizer
@@ -33,6 +33,30 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Serving)
 
 
+def _check_parts(**given: Sequence[object]) -> None:
+    """A part of the wrong form would fail each request, far from the line that has added it.
+
+    Raises:
+        TypeError: a part has not the form of its argument; the text says how functions are added.
+    """
+    for argument, parts in given.items():
+        method, decorators = _FORMS[argument]
+        for part in parts:
+            if not callable(getattr(part, method, None)):
+                how = f"; a function is added by {decorators}" if decorators and callable(part) else ""
+                raise TypeError(f"{argument}: {part!r} has no method {method}{how}")
+
+
+_FORMS: Final = {
+    "authenticators": ("authenticate", "@control_plane.authenticator"),
+    "authorizers": ("authorize", "@control_plane.authorizer"),
+    "admission": ("validate", "@control_plane.mutating or @control_plane.validating"),
+    "filters": ("__call__", ""),
+    "controllers": ("__call__", ""),
+}
+"""Argument -> the method of its objects, and the decorator for a function."""
+
+
 class Extensions(Surroundings):
     """The base of `ControlPlane`: collects extensions until the control plane is entered.
 
@@ -52,6 +76,7 @@ class Extensions(Surroundings):
         filters: Sequence[Filter] = (),
         controllers: Sequence[ControllerFactory] = (),
     ) -> None:
+        _check_parts(authenticators=authenticators, authorizers=authorizers, admission=admission, filters=filters, controllers=controllers)
         super().__init__()
         self._apis = list(apis)
         self._authenticators = list(authenticators)
@@ -88,6 +113,7 @@ class Extensions(Surroundings):
             RuntimeError: the control plane has been entered.
         """
         self._check_open()
+        _check_parts(authenticators=authenticators, authorizers=authorizers, admission=admission, filters=filters, controllers=controllers)
         self._apis += apis
         self._authenticators += authenticators
         self._authorizers += authorizers
@@ -267,9 +293,10 @@ class Extensions(Surroundings):
         from kcp_py.library.reconciling import Controllers  # noqa: PLC0415
 
         functions = self._reconcilers = self._reconcilers if self._reconcilers is not None else Controllers()
+        register = functions.reconcile(kind, **options)
 
         def add(function: F) -> F:
-            functions.reconcile(kind, **options)(function)
+            register(function)
             self._controllers.append(functions[-1])
             return function
 

@@ -57,8 +57,11 @@ def check_path(path: str, access: str) -> None:
     """Check where a route or an application shall be.
 
     Raises:
+        TypeError: the path is not a text.
         ValueError: the path is not one, or belongs to the server; there is no such access.
     """
+    if not isinstance(path, str):
+        raise TypeError(f'{path!r} is not a path; a route is written with brackets: @control_plane.get("/fleet")')
     first = path.strip("/").partition("/")[0]
     if not path.startswith("/") or not first or "//" in path or path.endswith("/") or any(one in path for one in "?#%"):
         raise ValueError(f'"{path}" is not a path such as /fleet or /fleet/{{name}}, without a slash at its end')

@@ -71,6 +71,7 @@ class Rule:
             labels: a selector that the labels of the new object or of the old one match.
 
         Raises:
+            TypeError: a resource is not a text, such as the function of a decorator without brackets.
             ValueError: one of the texts is not what it should be.
         """
         self._patterns = tuple(_parse(one) for one in resources or ("*",))
@@ -123,6 +124,8 @@ def _operations_of(given: Collection[str]) -> frozenset[Operation]:
 
 
 def _parse(text: str) -> _Pattern:
+    if not isinstance(text, str):
+        raise TypeError(f'{text!r} is not the name of a resource; a rule is written with brackets: @control_plane.mutating("configmaps")')
     path, slash, subresource = text.partition("/")
     resource, _, group = path.partition(".")
     if not resource or (slash and not subresource) or " " in text or (path.endswith(".")):

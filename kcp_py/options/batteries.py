@@ -30,11 +30,13 @@ ON_REQUEST: Final = frozenset({"aggregation", "flow-control"})
 
 
 def select_batteries(selection: Sequence[str]) -> frozenset[str]:
-    """The batteries of a selection: `*` stands for all that are on by default, `foo` adds foo, `-foo` removes it.
+    """The batteries of a selection: `*` stands for all that are on by default, `foo` adds foo, `-foo` removes it. `none` alone is empty.
 
     Raises:
         ValueError: the selection names something else.
     """
+    if tuple(selection) == ("none",):
+        return frozenset()
     names = {one.removeprefix("-") for one in selection}
     if unknown := sorted(names - {"*", *BATTERIES}):
         raise ValueError(f"unknown batteries: {', '.join(unknown)}; there are {', '.join(BATTERIES)}")

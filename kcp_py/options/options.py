@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from kcp_py.options.admission import AdmissionOptions
@@ -32,7 +32,17 @@ class Options(
 
     `Options()` has every default. Code that builds one itself (tests, library users) is trusted to give values that `load_options` would
     accept.
+
+    Raises:
+        TypeError: a text in the place of a sequence of texts, of which each letter would count.
     """
+
+    def __post_init__(self) -> None:
+        """Check the mistake that no later check could name."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, tuple) and isinstance(value, str):
+                raise TypeError(f"{field.name} is a sequence of texts, and not a text: {field.name}=[{value!r}]")
 
     @property
     def pki_directory(self) -> Path:

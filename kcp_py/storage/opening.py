@@ -18,11 +18,16 @@ def open_storage(kind: StorageKind, *, path: str | Path | None = None, reserve_b
         kind: the driver.
         path: the database file, required for `sqlite` and not used otherwise.
         reserve_bytes: disk space reserved for deletions on a full disk; for `sqlite` only.
+
+    Raises:
+        ValueError: there is no such driver, or no path.
     """
     if kind == "memory":
         from kcp_py.storage.memory import MemoryStorage  # noqa: PLC0415
 
         return MemoryStorage()
+    if kind != "sqlite":
+        raise ValueError(f'there is no storage "{kind}"; there are etcd, memory and sqlite')
     if path is None:
         raise ValueError("the sqlite store needs the path of its file")
     from kcp_py.storage.sqlite import SQLiteStorage  # noqa: PLC0415

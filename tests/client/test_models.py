@@ -70,6 +70,8 @@ def test_what_does_not_fit_the_class_is_refused() -> None:
         decode(Ship, {**STORED, "spec": {}})
     with pytest.raises(TypeError, match="Meta describes no resource"):
         described(Meta)
+    with pytest.raises(TypeError, match="'ships' is neither a GroupVersionResource nor a class that describes a resource"):
+        described("ships")  # type: ignore[arg-type]
     assert described(Ship).resource == SHIPS
 
 

@@ -26,6 +26,11 @@ def test_a_selection_names_what_it_adds_and_removes(text: str, expected: set[str
     assert parse_batteries(render_batteries(selection)) == selection
 
 
+def test_the_word_none_is_the_empty_selection() -> None:
+    """In settings of a program as on the command line."""
+    assert select_batteries(("none",)) == frozenset()
+
+
 @pytest.mark.parametrize("text", ["crd", "*,-crd", "none,crds"])
 def test_an_unknown_name_is_refused(text: str) -> None:
     """With the names that there are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -46,3 +47,10 @@ def test_files_are_below_the_root_directory_unless_told_otherwise():
     assert (given.serving_cert_file, given.serving_key_file) == (Path("c"), Path("p"))
     assert given.client_ca_files[1:] == (Path("a"),)
     assert given.token_auth_files[1:] == (Path("t"),)
+
+
+@pytest.mark.parametrize("name", ["batteries", "disable_admission_plugins", "etcd_servers"])
+def test_a_text_is_no_sequence_of_texts(name):
+    """Each of its letters would be one."""
+    with pytest.raises(TypeError, match=rf"{name} is a sequence of texts, and not a text: {name}=\['crds'\]"):
+        Options(**cast("Any", {name: "crds"}))

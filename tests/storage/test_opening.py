@@ -25,6 +25,12 @@ def test_sqlite_needs_a_path() -> None:
         open_storage("sqlite")
 
 
+def test_a_driver_that_does_not_exist_is_refused() -> None:
+    """With the names that there are, and no word of another driver."""
+    with pytest.raises(ValueError, match='there is no storage "mem"; there are etcd, memory and sqlite'):
+        open_storage("mem")  # type: ignore[arg-type]
+
+
 def test_drivers_are_imported_late() -> None:
     """Importing the storage package, and opening one kind, imports no other driver's library."""
     program = (

@@ -49,16 +49,16 @@ class Controllers(Sequence[ControllerFactory]):
             options: see `ReconcileOptions`.
 
         Raises:
-            TypeError: a parameter of the function cannot be filled.
+            TypeError: the kind is not one; a parameter of the function cannot be filled.
             ValueError: the name is taken.
         """
+        if not (isinstance(kind, GroupVersionResource) or is_model(kind)):
+            raise TypeError(f"{kind!r} is neither a GroupVersionResource nor a class that describes a resource")
 
         def register(function: F) -> F:
             title = options.get("name") or getattr(function, "__name__", "").strip("_").replace("_", "-")
             if any(one.name == title for one in self._functions):
                 raise ValueError(f"two controllers are named {title}")
-            if not (isinstance(kind, GroupVersionResource) or is_model(kind)):
-                raise TypeError(f"{kind!r} is neither a GroupVersionResource nor a class that describes a resource")
             given: Any = {**options, "name": title}
             definition = ReconcileFunction(function, kind, **given)
             Arguments(function)

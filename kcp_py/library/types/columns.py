@@ -33,6 +33,8 @@ def column_document(column: Column | str, schema: Mapping[str, Any], place: str)
         DefinitionError: the schema does not have the field, and the column does not say its type.
     """
     column = Column(column) if isinstance(column, str) else column
+    if not isinstance(column, Column):
+        raise DefinitionError(f'{place}: the column {column!r} is neither a path nor a Column, such as Column(".spec.home", name="Home")')
     path = column.path
     name = column.name or ("Age" if path == _AGE else path.rpartition(".")[2][:1].upper() + path.rpartition(".")[2][1:])
     found: dict[str, Any] = {"jsonPath": path, "name": name, "type": column.type or _type(path, schema, place)}

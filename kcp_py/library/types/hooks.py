@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -137,7 +137,10 @@ def _run_changes(described: TypedResource, obj: Object, old: Object | None, name
     instance: Any = decode(described.model, obj)
     for name, function in functions:
         arguments: list[Any] = [decode(described.model, old)] if name == "prepare_for_update" and old is not None else []
-        function(instance, *arguments)
+        found = function(instance, *arguments)
+        if found is not None and not isinstance(found, described.model):
+            raise wrong_result(function, found, f"None, or an object of {described.model.__name__} that takes the place of the one it got")
+        instance = instance if found is None else found
     changed = encode(instance, source=obj)
     identity = {name: value for name, value in obj["metadata"].items() if name not in _CHANGED_BY_HOOKS}
     changed["metadata"] = {**identity, **{name: changed["metadata"][name] for name in _CHANGED_BY_HOOKS if name in changed["metadata"]}}
@@ -158,7 +161,7 @@ def _field_errors(function: Callable[..., Any], *arguments: Any) -> list[FieldEr
     if found is None:
         return []
     problems = []
-    for one in [found] if isinstance(found, str | FieldError) else found:
+    for one in [found] if isinstance(found, str | FieldError | Mapping) else found:
         if not isinstance(one, str | FieldError):
             raise wrong_result(function, one, "a text, a FieldError, or a sequence of them")
         problems.append(one if isinstance(one, FieldError) else FieldError(reason="FieldValueInvalid", field="", detail=one))
@@ -166,7 +169,7 @@ def _field_errors(function: Callable[..., Any], *arguments: Any) -> list[FieldEr
 
 
 def _texts(found: Any, function: Callable[..., Any]) -> list[str]:
-    texts = [] if found is None else [found] if isinstance(found, str) else list(found)
+    texts: list[Any] = [] if found is None else [found] if isinstance(found, str | Mapping) else list(found)
     for one in texts:
         if not isinstance(one, str):
             raise wrong_result(function, one, "texts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Required, TypedDict, TypeVar, cast
+from typing import Any, Final, Literal, Required, TypedDict, TypeVar, cast
 
 from kcp_py.apimachinery.fielderrors import aggregate
 from kcp_py.library.types.columns import Column
@@ -108,6 +108,7 @@ def resource(
             raise DefinitionError(f"{place}: its group is {group}, and that of its hub {parent.group}")
         if scope not in {"Namespaced", "Cluster"}:
             raise DefinitionError(f"{place}: the scope is Namespaced or Cluster, not {scope!r}")
+        _check_lists(place, short_names=short_names, categories=categories, columns=columns, selectable_fields=selectable_fields)
         own_kind = kind or (parent.kind if parent is not None else place)
         described = TypedResource(
             cls,
@@ -210,7 +211,7 @@ def hook(cls: type, name: str = "") -> Callable[[F], F]:
         name: of the hook; by default that of the function.
 
     Raises:
-        DefinitionError: there is no hook of that name, or it is a coroutine function.
+        DefinitionError: there is no hook of that name, it is a coroutine function, or it does not take what hooks of that name get.
     """
     described = typed_resource(cls)
 
@@ -219,10 +220,20 @@ def hook(cls: type, name: str = "") -> Callable[[F], F]:
         if found not in HOOKS:
             raise DefinitionError(f"{described.place}: there is no hook {found}; there are {', '.join(HOOKS)}")
         _check_plain(function, f"{described.place}.{found}")
+        _check_parameters(function, found, f"{described.place}.{found}")
         described.functions.setdefault(found, []).append(function)
         return function
 
     return add
+
+
+def _check_lists(place: str, **given: object) -> None:
+    """A text is a sequence, too, of which each letter would be a name."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise DefinitionError(f"{place}: {name} is a list of texts, and not a text: {name}=[{value!r}]")
+        if not isinstance(value, Sequence):
+            raise DefinitionError(f"{place}: {name} is a list, and not a {type(value).__name__}")
 
 
 def _hub_of(hub: type, place: str) -> TypedResource:
@@ -236,11 +247,14 @@ def _check(described: TypedResource) -> None:
     place, model = described.place, cast("Any", described.model)
     if getattr(model, "model_config", {}).get("extra") == "forbid":
         raise DefinitionError(f'{place}: extra="forbid" refuses apiVersion, kind and metadata; unknown fields are removed without it')
-    if described.scale is not None and not {"specReplicasPath", "statusReplicasPath"} <= described.scale.keys():
-        raise DefinitionError(f"{place}: scale has the paths specReplicasPath and statusReplicasPath")
+    scale: Any = described.scale
+    if scale is not None and not (isinstance(scale, Mapping) and {"specReplicasPath", "statusReplicasPath"} <= scale.keys()):
+        example = '{"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}'
+        raise DefinitionError(f"{place}: scale has the paths specReplicasPath and statusReplicasPath: scale={example}")
     for name in HOOKS:
         for function in described.hooks(name):
             _check_plain(function, f"{place}.{name}")
+            _check_parameters(function, name, f"{place}.{name}")
     if described.hub is None:
         return
     if any(one.version == described.version for one in described.versions):
@@ -288,6 +302,20 @@ def _check_plain(function: Any, place: str) -> None:
         raise DefinitionError(
             f"{place}: it is a coroutine function; a hook runs inside of a write, use @control_plane.mutating or validating"
         )
+
+
+_OF_UPDATES: Final = frozenset({"prepare_for_update", "validate_update", "validate_status_update", "warnings"})
+"""The hooks that get the old object as well."""
+
+
+def _check_parameters(function: Any, name: str, place: str) -> None:
+    arguments = ("self", "old") if name in _OF_UPDATES else ("self",)
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        raise DefinitionError(f"{place}: it is called as {name}({', '.join(arguments)}), which its parameters do not take") from None
+    except ValueError:
+        return  # a function of C, which does not tell
 
 
 def default_plural(kind: str) -> str:

@@ -23,6 +23,10 @@ RAFTS = BOATS.replace("boats", "rafts")
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
+def even_pairs(one: object, two: object) -> None:
+    """A hook that takes too much."""
+
+
 def even(value: int) -> int:
     if value % 2:
         raise ValueError("rowers sit in pairs")
@@ -161,6 +165,58 @@ async def test_validation(api: Api) -> None:
     await api.ok("POST", BOATS, boat("lost", home="Atlantis"))
     assert "it is at sea" in (await api.fails(403, "DELETE", f"{BOATS}/lost"))["message"]
     await api.ok("DELETE", f"{BOATS}/argo")
+
+
+def test_hooks_with_other_parameters_are_refused() -> None:
+    """At the definition, and not with a 500 of each write."""
+    with pytest.raises(DefinitionError, match=r"Boat.validate_update: it is called as validate_update\(self, old\)"):
+
+        @resource(group="example.com", version="v1")
+        class Boat(BaseModel):
+            """A boat."""
+
+            metadata: ObjectMeta
+
+            def validate_update(self) -> None:
+                """The old object is missing."""
+
+    with pytest.raises(DefinitionError, match=r"Raft.default: it is called as default\(self\)"):
+        hook(make()[1], "default")(even_pairs)
+
+
+async def test_what_a_changing_hook_returns(tmp_path: Path) -> None:
+    """An object takes the place of the one that the hook got; anything else is a failure, and never ignored."""
+
+    @resource(group="example.com", version="v1")
+    class Ferry(BaseModel):
+        """A ferry."""
+
+        metadata: ObjectMeta
+        size: int
+
+        def default(self) -> Any:
+            return {1: self.model_copy(update={"size": 10}), 2: {"size": 10}, 3: True}.get(self.size)
+
+        def validate_create(self) -> Any:
+            return {"size": "wrong"} if self.size == 4 else None
+
+    ferries = BOATS.replace("boats", "ferries")
+    async with (
+        ControlPlane(options(tmp_path), apis=[Ferry]) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane), base_url="https://kcp.test") as client,
+    ):
+        api = Api(client, control_plane)
+
+        def ferry(size: int) -> dict[str, Any]:
+            return {"apiVersion": "example.com/v1", "kind": "Ferry", "metadata": {"name": f"f{size}"}, "size": size, "unknown": 1}
+
+        made = await api.ok("POST", ferries, ferry(1))
+        assert (made["size"], made["metadata"]["name"]) == (10, "f1")
+        for size in (2, 3, 4):
+            with capture_logs() as logs:
+                await api.fails(500, "POST", ferries, ferry(size))
+            assert [one for one in logs if one["event"] == "request_failed"]
+        assert (await api.ok("POST", ferries, ferry(5)))["size"] == 5
 
 
 async def test_functions_and_their_failures(api: Api) -> None:

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel, Field
 from structlog.testing import capture_logs
 
-from kcp_py import DefinitionError, Int32, Rule, resource
+from kcp_py import DefinitionError, Int32, ObjectMeta, Rule, resource
 from kcp_py.client.models import decode, encode
 from kcp_py.controlplane import ControlPlane
 from tests.server.handlers.conftest import Api, Watch, options
@@ -339,3 +339,28 @@ async def test_typed_clients(pumps: Api) -> None:
     read.spec.check_every += timedelta(milliseconds=1)
     changed = encode(read)
     assert changed["spec"] == {**answer["spec"], "checkEvery": "2h0m0.001s"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"short_names": "fo"}, r"Toy: short_names is a list of texts, and not a text: short_names=\['fo'\]"),
+        ({"categories": "all"}, r"Toy: categories is a list of texts, and not a text: categories=\['all'\]"),
+        ({"columns": ".size"}, r"Toy: columns is a list of texts, and not a text: columns=\['.size'\]"),
+        ({"columns": {"Size": ".size"}}, "Toy: columns is a list, and not a dict"),
+        ({"columns": [("Size", ".size")]}, r"Toy: the column \('Size', '.size'\) is neither a path nor a Column"),
+        ({"selectable_fields": ".size"}, "Toy: selectable_fields is a list of texts"),
+        ({"scale": True}, r"Toy: scale has the paths specReplicasPath and statusReplicasPath: scale=\{"),
+    ],
+)
+def test_settings_of_another_form_are_refused(settings: dict[str, Any], message: str) -> None:
+    """The message says what to write. A text is not read as the list of its letters."""
+
+    class Toy(BaseModel):
+        """A toy."""
+
+        metadata: ObjectMeta
+        size: int
+
+    with pytest.raises(DefinitionError, match=message):
+        resource(group="example.com", version="v1", **settings)(Toy)
