@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,7 @@ def load_program(target: str) -> Any:
     except CommandError:
         raise
     except Exception as error:
-        raise CommandError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise CommandError(f"{place} cannot be imported: {type(error).__name__}: {error}{_line_of(error)}") from error
     found: Any = module
     for name in attribute.split(".") if attribute else ():
         try:
@@ -59,3 +60,13 @@ def _module(place: str) -> ModuleType:
         if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
             raise CommandError(f"{place}: no such module") from None
         raise
+
+
+def _line_of(error: Exception) -> str:
+    """Where a module failed. The text of a SyntaxError has it already."""
+    if isinstance(error, SyntaxError):
+        return ""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__ and "importlib" not in frame.filename
+    ]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
