@@ -94,7 +94,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         succeeds("cluster", "kubeconfig", "team-a", "--user", "bob", "-o", str(tenant), *kubeconfig)
         with RemoteServer(load_context(str(administrator), None)) as remote:
             remote.request("POST", "/clusters/team-a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
-            crd = {}
+            crd: dict[str, Any] = {}
             while "Established" not in json.dumps(crd.get("status", {})):
                 crd = remote.request("GET", "/clusters/team-a/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boats.example.com")
         yield Server(administrator, tenant)

@@ -18,8 +18,11 @@ from pydantic_core import PydanticCustomError, SchemaSerializer, SchemaValidator
 from kcp_py.client.forms import camel_case, from_duration, to_base64, to_duration
 from kcp_py.golang.base64 import decode_base64
 
-_NO_SCHEMAS: Final = frozenset({"default", "metadata", "config", "expected", "cls", "ref", "serialization", "function"})
+_NO_SCHEMAS: Final = frozenset(
+    ["default", "metadata", "config", "expected", "cls", "ref", "serialization", "serialization_exclude_if", "function"]
+)
 """Members of a core schema that stay as they are: values, and what the program has written."""
+_FIELDS: Final = frozenset({"model-field", "dataclass-field"})
 _CONTAINERS: Final = frozenset({"model-fields", "dataclass-args", "typed-dict", "list", "set", "frozenset", "tuple", "dict"})
 
 
@@ -115,12 +118,28 @@ def _changed(schema: Any, *, camel: bool, own: bool = False) -> Any:
     own = False if kind in _CONTAINERS else own or "serialization" in schema
     if kind in _FORMS:
         return schema if own else _form(schema, *_FORMS[kind])
+    if kind in _FIELDS and _is_optional_bytes(schema["schema"]):
+        # Go leaves such fields out (`omitempty`), and the format of bytes has no empty text.
+        schema = {**schema, "serialization_exclude_if": _is_empty}
     found = {name: one if name in _NO_SCHEMAS else _changed(one, camel=camel, own=own) for name, one in schema.items()}
     if camel and kind == "model-fields":
         found["fields"] = {name: _named(field, name) for name, field in found["fields"].items()}
     elif camel and kind == "dataclass-args":
         found["fields"] = [_named(field, field["name"]) for field in found["fields"]]
     return found
+
+
+def _is_optional_bytes(schema: Any) -> bool:
+    """Whether a field holds bytes and need not be there."""
+    if schema.get("type") != "default":
+        return False
+    while schema.get("type") in {"default", "nullable"}:
+        schema = schema["schema"]
+    return bool(schema.get("type") == "bytes")
+
+
+def _is_empty(value: object) -> bool:
+    return value == b""
 
 
 def _named(field: dict[str, Any], name: str) -> dict[str, Any]:

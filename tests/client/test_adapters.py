@@ -233,4 +233,21 @@ def test_recursive_classes() -> None:
     adapter = Adapter(Tree)
     made = adapter.load({"salt": "aGk=", "left_side": {"salt": "aGk=", "left_side": {}}})
     assert made.left_side.salt == b"hi"
-    assert adapter.dump(made) == {"salt": "aGk=", "left_side": {"salt": "aGk=", "left_side": {"salt": ""}}}
+    assert adapter.dump(made) == {"salt": "aGk=", "left_side": {"salt": "aGk=", "left_side": {}}}
+
+
+class Sealed(BaseModel):
+    """Bytes that may be empty."""
+
+    required: bytes
+    optional: bytes = b"default"
+    maybe: bytes | None = None
+    many: list[bytes] = []
+
+
+def test_empty_bytes() -> None:
+    """A field that need not be there is left out, since the format has no empty text; a server refuses that of a required one."""
+    made = Sealed(required=b"", optional=b"", maybe=b"", many=[b""])
+    assert Adapter(Sealed).dump(made) == {"required": "", "many": [""]}
+    part = dataclasses.make_dataclass("Part", [("key", bytes, b"")])
+    assert Adapter(part).dump(part()) == {}

@@ -15,7 +15,7 @@ from kcp_py.library.types.fields import DefinitionError, Field, fields_of, is_st
 
 
 def default_of(field: Field, place: str, *, camel: bool) -> Any:
-    """The default of a field as JSON; None where it has none, or an empty collection, which is what clients see without one, too.
+    """The default of a field as JSON; None where it has none, or an empty one, which is what clients see without one, too.
 
     Args:
         field: with a default.
@@ -29,7 +29,8 @@ def default_of(field: Field, place: str, *, camel: bool) -> Any:
     found = _plain(value, place, camel=camel)
     if field.factory is not None and found != _plain(_made(field.factory, place), place, camel=camel):
         raise DefinitionError(f"{place}: default_factory gives different values; set the value in the hook `default`")
-    return None if found in ([], {}) and not is_structure(type(value)) else found
+    # The format of bytes has no empty text.
+    return None if (found in ([], {}) and not is_structure(type(value))) or value == b"" else found
 
 
 def _made(factory: Any, place: str) -> Any:

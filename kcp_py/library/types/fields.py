@@ -9,7 +9,8 @@ import inspect
 import itertools
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from kcp_py.client.forms import camel_case
@@ -20,6 +21,9 @@ class DefinitionError(TypeError):
 
 
 NOTHING: Final = object()
+
+_WITH_FORMS: Final = frozenset({bytes, timedelta})
+"""Types that kcp-py reads from JSON, and not the class itself."""
 
 
 class Field(NamedTuple):
@@ -75,6 +79,10 @@ def fields_of(cls: type, place: str, *, camel: bool = False) -> list[Field]:
     for one in named:
         if not one.json:
             raise DefinitionError(f"{place}.{one.name}: the name is nothing but underscores; give it an `alias`")
+    needed = (camel and any(one.json != one.name for one in named)) or any(contains(one.annotation, _WITH_FORMS) for one in named)
+    if needed and getattr(cls, "__pydantic_custom_init__", False):
+        advice = "use validators, or names and types as in JSON"
+        raise DefinitionError(f"{place}: {cls.__name__} has an __init__, which would get bytes, durations and names as in JSON; {advice}")
     return named
 
 
@@ -153,6 +161,14 @@ def expanded(metadata: Sequence[Any]) -> list[Any]:
         if isinstance(inner := getattr(one, "metadata", None), list):
             found.extend(inner)
     return found
+
+
+def contains(annotation: Any, wanted: Collection[type]) -> bool:
+    """Whether a type is one of some types, or has one inside."""
+    if isinstance(annotation, type) and annotation in wanted:
+        return True
+    inner = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
+    return any(contains(one, wanted) for one in (*typing.get_args(annotation), *([inner] if inner is not None else [])))
 
 
 def _comments(cls: type) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from kcp_py.apimachinery.fielderrors import NO_VALUE, FieldError
 from kcp_py.client.models import decode
 from kcp_py.library.types.described import ATTRIBUTE, TypedResource
-from kcp_py.library.types.fields import fields_of, is_structure
+from kcp_py.library.types.fields import contains, fields_of, is_structure
 from kcp_py.schema.compilation import compile_schema
 
 _OF_USERS = frozenset({"value_error", "assertion_error"})
@@ -77,14 +77,7 @@ def _has_own(cls: Any) -> bool:
     if decorators is not None and (decorators.validators or decorators.field_validators or decorators.model_validators):
         return True
     fields = fields_of(cls, cls.__name__)
-    return any(_contains(field.annotation, timedelta) or any(hasattr(one, "func") for one in field.metadata) for field in fields)
-
-
-def _contains(annotation: Any, wanted: type) -> bool:
-    if annotation is wanted:
-        return True
-    inner = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
-    return any(_contains(one, wanted) for one in (*typing.get_args(annotation), *([inner] if inner is not None else [])))
+    return any(contains(field.annotation, {timedelta}) or any(hasattr(one, "func") for one in field.metadata) for field in fields)
 
 
 def _classes(annotation: Any, seen: set[type]) -> Iterable[type]:

@@ -199,6 +199,8 @@ def _of_type(annotation: Any, place: _Place, *, optional: bool) -> dict[str, Any
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         found = _of_values([one.value for one in kind], place)
         return {**found, "description": text} if (text := documentation(kind)) else found
+    if getattr(kind, "__pydantic_root_model__", False):
+        return _of_root_model(annotation if isinstance(annotation, type) else kind, place)
     if is_structure(kind):
         return _structure(annotation if is_structure(annotation) else kind, place)
     if isinstance(kind, type) and issubclass(kind, PurePath):
@@ -206,6 +208,14 @@ def _of_type(annotation: Any, place: _Place, *, optional: bool) -> dict[str, Any
     if is_url(kind):
         return {"type": "string", "format": "uri"}
     raise place.error(f"{_shown(annotation)} has no schema; {_advice(kind)}")
+
+
+def _of_root_model(cls: type, place: _Place) -> dict[str, Any]:
+    """The schema of a model that stands for one value."""
+    if cls in place.inside:
+        raise place.error(f"{cls.__name__} contains itself, and schemas of resources cannot; use dict[str, Any] or Any here")
+    (root,) = fields_of(cls, place.text)
+    return _of(root.annotation, root.metadata, place._replace(inside=(*place.inside, cls)))
 
 
 def _advice(kind: Any) -> str:
@@ -236,6 +246,8 @@ def _of_union(members: Sequence[Any], place: _Place, *, optional: bool) -> dict[
 
 
 def _of_values(values: Sequence[Any], place: _Place) -> dict[str, Any]:
+    if not values:
+        raise place.error("an enumeration without values")
     for kind, name in ((str, "string"), (bool, "boolean"), (int, "integer")):
         if values and all(type(value) is kind or (kind is str and isinstance(value, str)) for value in values):
             return {"type": name, "enum": [kind(value) for value in values]}

@@ -36,7 +36,7 @@ def model(annotation: Any, default: Any) -> type:
         (list[str], ["a"], ["a"]),
         (int | None, None, None),
         (bytes, b"hi", "aGk="),
-        (bytes, b"", ""),
+        (bytes, b"", None),
         (dt.timedelta, dt.timedelta(hours=1, minutes=30), "1h30m0s"),
         (list[dt.timedelta], [dt.timedelta(milliseconds=-5)], ["-5ms"]),
         (AnyUrl, AnyUrl("https://example.com/a"), "https://example.com/a"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
-from pydantic import AnyUrl, Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import AnyUrl, Base64Bytes, BaseModel, ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
@@ -241,6 +241,51 @@ def test_alias_generators() -> None:
     found = schema_of_resource(CamelData)["properties"]
     assert list(found)[3:] == ["replicaCount", "given"]
     assert found["given"] == {"type": "integer", "minimum": 1, "default": 2}
+
+
+class Names(RootModel[list[str]]):
+    """Names."""
+
+
+class Deep(RootModel["list[Deep]"]):
+    """A list of itself."""
+
+
+class Nothing(enum.Enum):
+    """No values."""
+
+
+class WithInit(BaseModel):
+    """Reads its arguments itself."""
+
+    secret_key: str = ""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+
+
+class WithInitAndBytes(WithInit):
+    """Would get base64."""
+
+    key: list[bytes] = []
+
+
+def test_models_of_one_value() -> None:
+    """Their schema is that of the value."""
+    assert field_schema(dict[str, Names])["additionalProperties"] == {"type": "array", "items": {"type": "string"}}
+    with pytest.raises(DefinitionError, match=r"^Thing\.spec\.x\[\]: Deep contains itself"):
+        field_schema(Deep)
+    with pytest.raises(DefinitionError, match=r"^Thing\.spec\.x: an enumeration without values"):
+        field_schema(Nothing)
+
+
+def test_models_with_a_constructor() -> None:
+    """They read names and values themselves, which the forms of kcp-py would pass by."""
+    assert field_schema(WithInit)["properties"]["secret_key"] == {"type": "string", "default": ""}
+    with pytest.raises(DefinitionError, match=r"^Thing\.spec\.x: WithInitAndBytes has an __init__"):
+        field_schema(WithInitAndBytes)
+    with pytest.raises(DefinitionError, match=r"^Thing\.x: WithInit has an __init__"):
+        schema_of_resource(dataclasses.make_dataclass("Thing", [("x", WithInit)]), camel=True)
 
 
 def test_names_that_collide() -> None:
