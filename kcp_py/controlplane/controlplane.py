@@ -359,9 +359,8 @@ class ControlPlane(Extensions):
         self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
 
     def _signer(self) -> SigningController:
-        options = self._options
+        options, client = self._options, self.client.acting_as(controller_user("certificate-controller"))
         authority = AuthorityFiles(options.ca_file, options.pki_directory / "ca.key")
-        client = self.client.acting_as(controller_user("certificate-controller"))
         return SigningController(client, authority.load, longest=options.cluster_signing_duration, clock=self.clock.time)
 
     def _monitored(self, storage: Storage, clusters_prefix: str) -> Monitored:
