@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,8 @@ async def test_a_clone_has_objects_of_its_own(plane: ControlPlane) -> None:
     await plane.snapshots.clone("team-a", "team-b")
     copy = await client.get(B, MAPS, "default", "owner")
     assert copy["metadata"]["uid"] != owner["metadata"]["uid"]
+    made = uuid.UUID(copy["metadata"]["uid"])
+    assert (made.version, made.variant, str(made)) == (4, uuid.RFC_4122, copy["metadata"]["uid"])
     found = await client.get(B, MAPS, "default", "dependent")
     assert found["metadata"]["ownerReferences"][0]["uid"] == copy["metadata"]["uid"]
     assert found["data"]["text"] == f"owned by {copy['metadata']['uid']}"
