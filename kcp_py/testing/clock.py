@@ -15,6 +15,7 @@ from kcp_py.aio.clock import Clock, Timer
 
 _STEPS: Final = 1000
 """Times at which `advance` stops to let the woken code run. Beyond them, it goes to the end at once."""
+_END: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _TURNS: Final = 5
 """Turns of the event loop at each stop: enough for code that waits again to say until when."""
 
@@ -101,13 +102,15 @@ class FakeClock(Clock):
                 called ten times in five minutes, and each call ends before the time goes on.
 
         Raises:
-            ValueError: the time is negative: `monotonic` never goes back.
+            ValueError: the time is negative: `monotonic` never goes back. Or it ends after the year 9999, the last one of timestamps.
             TimeoutError: as `settle`.
         """
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         if not 0 <= seconds < float("inf"):
             raise ValueError("a clock goes forward only, by a finite time")
+        if self._time() + seconds > _END:
+            raise ValueError("a clock ends with the year 9999")
         pause = self.settle if settle else self._let_run
         await pause()
         target = self._monotonic() + seconds

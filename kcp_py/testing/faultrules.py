@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
+from kcp_py.logicalcluster import InvalidClusterError, parse_name
 from kcp_py.storage.contract import StorageError
 from kcp_py.storage.wrapping import StorageMethod
 
@@ -95,6 +96,11 @@ class Selected:
             raise ValueError("skip is a number of requests")
         if not 0 < self.probability <= 1:
             raise ValueError("the probability is above 0 and at most 1")
+        if self.cluster not in {"", "*"}:
+            try:
+                parse_name(self.cluster)
+            except InvalidClusterError:
+                raise ValueError(f"{self.cluster!r} is not the name of a logical cluster") from None
         if self.verb and self.verb not in VERBS:
             raise ValueError(f"there is no verb {self.verb!r}: {', '.join(sorted(VERBS))}")
         if self.resource and not _RESOURCE.fullmatch(self.resource):

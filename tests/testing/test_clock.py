@@ -83,6 +83,16 @@ async def test_a_clock_goes_forward_only(seconds: float) -> None:
         await clock.advance(seconds)
 
 
+async def test_a_clock_ends_with_the_year_9999() -> None:
+    """No timestamp can say more; the clock stays where it was."""
+    clock = FakeClock(START, frozen=True)
+    with pytest.raises(ValueError, match="year 9999"):
+        await clock.advance(1e12)
+    assert clock.now == START
+    await clock.advance_to(datetime(9999, 12, 30, tzinfo=UTC))
+    assert clock.now.year == 9999
+
+
 def test_a_time_of_day_needs_a_zone() -> None:
     """A naive datetime would mean another time on each machine."""
     with pytest.raises(ValueError, match="zone"):

@@ -180,6 +180,7 @@ async def test_the_first_requests_pass(setting: Setting) -> None:
         pytest.param({"verb": "post"}, "no verb 'post'", id="verb"),
         pytest.param({"resource": "ConfigMap"}, "written as configmaps", id="kind"),
         pytest.param({"resource": "apps/v1/deployments"}, "written as configmaps", id="version"),
+        pytest.param({"cluster": "A B"}, "not the name of a logical cluster", id="cluster"),
         pytest.param({"labels": "a=b"}, "not selected by labels", id="unknown"),
         pytest.param({"way": "grpc"}, "http or process", id="way"),
         pytest.param({"way": "process", "user_agent": "kubectl/"}, "no user agent", id="agent of the process"),
