@@ -60,6 +60,10 @@ class Clock:
         self.sleep = sleep
         self.call_later = call_later
 
+    def call_when_past(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """`call_later` for what no other work depends on, such as the end of a watch: a clock that is set forward does not stop there."""
+        return self.call_later(seconds, function)
+
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
         """Wait until an event is set, but no longer than so many seconds of this clock.
 

@@ -323,7 +323,7 @@ class ControlPlane(Extensions):
             fanout=fanout,
             clock=clock.time,
             monotonic=clock.monotonic,
-            call_later=None if clock is SYSTEM_CLOCK else clock.call_later,
+            call_when_past=None if clock is SYSTEM_CLOCK else clock.call_when_past,
             tokens=ContinueTokens(await continue_token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
             metrics=RequestMetrics(self._registry),

@@ -41,7 +41,7 @@ class FakeClock(Clock):
     stands still. It belongs to one event loop.
     """
 
-    __slots__ = ("_armed", "_frozen_at", "_handle", "_offset", "_order", "_origin", "_settling", "_timers")
+    __slots__ = ("_armed", "_frozen_at", "_handle", "_offset", "_order", "_origin", "_past", "_settling", "_timers")
 
     def __init__(self, now: datetime | float | None = None, *, frozen: bool = False) -> None:
         """Start a clock.
@@ -61,6 +61,8 @@ class FakeClock(Clock):
         self._origin = start - self._monotonic()
         self._order = itertools.count()
         self._timers: list[tuple[float, int, _Timer]] = []
+        self._past: list[tuple[float, int, _Timer]] = []
+        """Those at which `advance` does not stop."""
         self._handle: asyncio.TimerHandle | None = None
         self._armed = 0.0
         self._settling: list[Callable[[], Awaitable[None]]] = []
@@ -150,32 +152,42 @@ class FakeClock(Clock):
             timer.cancel()
 
     def _call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
+        return self._add(self._timers, seconds, function)
+
+    def call_when_past(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """See `Clock.call_when_past`."""
+        return self._add(self._past, seconds, function)
+
+    def _add(self, timers: list[tuple[float, int, _Timer]], seconds: float, function: Callable[[], None]) -> Timer:
         timer = _Timer(function)
-        heapq.heappush(self._timers, (self._monotonic() + max(0.0, seconds), next(self._order), timer))
+        heapq.heappush(timers, (self._monotonic() + max(0.0, seconds), next(self._order), timer))
         self._arm()
         return timer
 
     def _drop_cancelled(self) -> None:
-        while self._timers and self._timers[0][2].function is None:
-            heapq.heappop(self._timers)
+        for timers in (self._timers, self._past):
+            while timers and timers[0][2].function is None:
+                heapq.heappop(timers)
 
     def _run_due(self) -> None:
         now = self._monotonic()
-        while self._timers and self._timers[0][0] <= now:
-            # As an event loop does: what fails is reported, and the others run.
-            asyncio.get_running_loop().call_soon(heapq.heappop(self._timers)[2].run)
+        for timers in (self._past, self._timers):
+            while timers and timers[0][0] <= now:
+                # As an event loop does: what fails is reported, and the others run.
+                asyncio.get_running_loop().call_soon(heapq.heappop(timers)[2].run)
         self._arm()
 
     def _arm(self) -> None:
         """Have the first timer run at its time, unless the clock is advanced before; a frozen clock is only advanced."""
         self._drop_cancelled()
-        due = self._timers[0][0] - self._offset if self._timers else 0.0
+        waiting = [timers[0][0] for timers in (self._timers, self._past) if timers]
+        due = min(waiting) - self._offset if waiting else 0.0
         if self._handle is not None:
             if due == self._armed:
                 return
             self._handle.cancel()
             self._handle = None
-        if self._timers and self._frozen_at is None:
+        if waiting and self._frozen_at is None:
             self._armed = due
             self._handle = asyncio.get_running_loop().call_later(max(0.0, due - system_monotonic()), self._ring)
 

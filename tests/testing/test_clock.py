@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from kcp_py import (
+    Clock,
     ComputedResource,
     Controller,
     ControllerContext,
@@ -65,6 +66,24 @@ async def test_what_is_due_runs_in_order_at_its_time() -> None:
     assert seen == [("a", 10), ("b", 15), ("a", 20), ("b", 30), ("a", 30)]
     for task in tasks:
         task.cancel()
+
+
+async def test_what_no_work_depends_on_is_no_stop() -> None:
+    """It runs at the next stop, or at the end; a running clock calls it at its time."""
+    clock = FakeClock(frozen=True)
+    began = clock.monotonic()
+    seen: list[tuple[str, float]] = []
+    clock.call_when_past(10, lambda: seen.append(("past", clock.monotonic() - began)))
+    clock.call_when_past(20, lambda: seen.append(("cancelled", 0.0))).cancel()
+    clock.call_later(30, lambda: seen.append(("due", clock.monotonic() - began)))
+    clock.call_when_past(50, lambda: seen.append(("past", clock.monotonic() - began)))
+    await clock.advance(100)
+    assert seen == [("past", 30.0), ("due", 30.0), ("past", 100.0)]
+    for running in (FakeClock(), Clock()):
+        called = asyncio.Event()
+        running.call_when_past(0.01, called.set)
+        async with asyncio.timeout(30):
+            await called.wait()
 
 
 async def test_a_running_clock_wakes_sleepers_by_itself() -> None:

@@ -41,7 +41,7 @@ class Backend(Registry):
     """Unix seconds."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds that do not go back, by the same clock."""
-    call_later: Schedule | None = None
+    call_when_past: Schedule | None = None
     """Of the same clock; None for that of the machine, for which `alarms` are cheaper."""
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(MetricsRegistry()))
     """Where the events of watches are counted."""

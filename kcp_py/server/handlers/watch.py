@@ -67,13 +67,13 @@ async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     except BaseException:
         await source.aclose()
         raise
-    call_later = backend.call_later
-    exchange.continuation = stream.run if call_later is None else partial(_run_by_clock, stream, call_later)
+    schedule = backend.call_when_past
+    exchange.continuation = stream.run if schedule is None else partial(_run_by_clock, stream, schedule)
 
 
-async def _run_by_clock(stream: _StoredStream | _ComputedStream, call_later: Schedule) -> None:
+async def _run_by_clock(stream: _StoredStream | _ComputedStream, schedule: Schedule) -> None:
     """Run a watch that also ends when its time is over by a clock that a test sets forward."""
-    timer = call_later(stream.seconds, stream.expire)
+    timer = schedule(stream.seconds, stream.expire)
     try:
         await stream.run()
     finally:
