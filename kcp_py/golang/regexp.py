@@ -15,6 +15,9 @@ from typing import Any, Final
 import re2
 
 _CACHED: Final = 2048
+_KNOWN_LENGTH: Final = 64
+_MOST_KNOWN: Final = 16
+"""Texts of a pattern that are remembered because it was found in them: fields of many objects, and of one in all its writes, are equal."""
 """Compiled patterns kept, over all tenants. The key is the whole pattern, so that sharing reveals nothing."""
 
 
@@ -140,11 +143,19 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     size = expression.programsize
     free = _FREE_STEPS // size
     match = None if size > _SMALL_PROGRAM else _set_match(pattern)
+    known: set[str] = set()
 
     def found(text: str) -> bool:
+        if text in known:
+            return True
         if len(text) > free:
             _allowance().take(len(text) * size)
-        return (match is not None and bool(match(text))) or search(text) is not None
+        result = (match is not None and bool(match(text))) or search(text) is not None
+        if result and len(text) <= _KNOWN_LENGTH and len(text) <= free:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known.add(text)
+        return result
 
     return found
 

@@ -18,6 +18,7 @@ __all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_en
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
+_OPERATIONS: Final = (APPLY, UPDATE)
 FIELDS_V1: Final = "FieldsV1"
 _TIME_LENGTH: Final = len("2006-01-02T15:04:05Z")
 MAX_UPDATERS: Final = 10
@@ -65,6 +66,8 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
     if not isinstance(entries, list):
         raise ManagedFieldsError("managedFields must be a list")
     for index, entry in enumerate(entries):
+        if stored and _take_usual(managed, entry):
+            continue
         if not isinstance(entry, dict):
             raise ManagedFieldsError("an entry must be an object")
         operation = entry.get("operation")
@@ -91,6 +94,28 @@ def decode_entries(entries: Any, *, stored: bool = False) -> Managed:
             except ValueError as error:
                 raise ManagedFieldsError(str(error)) from error
     return managed
+
+
+def _take_usual(managed: Managed, entry: Any) -> bool:
+    """Add a stored entry as `encode_entry` writes it. Returns False for any other one."""
+    if type(entry) is not dict:
+        return False
+    get = entry.get
+    name, operation, version, time, fields = get("manager"), get("operation"), get("apiVersion"), get("time"), get("fieldsV1")
+    subresource = get("subresource", "")
+    if (
+        operation not in _OPERATIONS
+        or not (type(name) is type(version) is type(time) is type(subresource) is str and type(fields) is dict)
+        or not (name and version and time and fields)
+        or get("fieldsType") != FIELDS_V1
+    ):
+        return False
+    applied = operation == APPLY
+    manager = Manager(name, operation, subresource, "" if applied else version)
+    managed.owners[manager] = Owned(fields, version, applied)
+    managed.in_order[id(fields)] = fields
+    managed.times[manager] = time
+    return True
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:

@@ -63,8 +63,11 @@ def parse_time(text: str) -> float:
 def _start_of_day(date: str) -> int | None:
     """Unix seconds of the start of a day, such as `2026-01-01T`; None for another text."""
     match = _DATE.fullmatch(date)
+    if match is None:
+        return None
+    year, month, day = map(int, match.groups())
     try:
-        return None if match is None else (datetime(*map(int, match.groups()), tzinfo=UTC).toordinal() - 719163) * _DAY
+        return (datetime(year, month, day, tzinfo=UTC).toordinal() - 719163) * _DAY
     except ValueError:
         return None
 

@@ -88,8 +88,14 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
         config = _scaled(config, target, paths)
     new = await apply_configuration(resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size)
     _strict(repeated, options, request.warnings)
+    # The entries were read from the store, or written here: they need no check. They keep their place.
+    owners = new["metadata"].get("managedFields") if resource.converter is None else None
+    if owners:
+        new["metadata"]["managedFields"] = []
     # Unknown fields were refused already, where the type does not allow them.
     await conform(new, resource, Decoding(large=size > Inline.PARSE["json"]), field_validation="Ignore", warnings=request.warnings)
+    if owners:
+        new["metadata"]["managedFields"] = owners
     if not resource.typed:
         _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
     check_identity(new, target)

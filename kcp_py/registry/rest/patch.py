@@ -20,7 +20,7 @@ from kcp_py.registry.rest.update import check_identity, other_uid, scaled
 from kcp_py.registry.scale import scale_of
 from kcp_py.registry.store import Access, Current, update
 from kcp_py.registry.store.access import StoreResult
-from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
+from kcp_py.registry.writerequest import Decoding, FieldManager, Resolved, WriteRequest
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -63,8 +63,10 @@ def accepted(request: WriteRequest, change: Patch) -> WriteRequest:
     """
     if change.type not in (types := patch_types(request.target)):
         raise errors.unsupported_media_type(types)
-    if change.type == APPLY_PATCH and request.manager is not None:
-        return request._replace(manager=request.manager._replace(applied=True))
+    context, target, options, size, manager, decoding = request
+    if change.type == APPLY_PATCH and manager is not None:
+        # Faster than `_replace`.
+        return WriteRequest(context, target, options, size, FieldManager(manager.name, manager.time, applied=True), decoding)
     return request
 
 

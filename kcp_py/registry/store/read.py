@@ -88,22 +88,37 @@ async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
 class Current:
     """A stored object that a write begins with: decoded as often as it is asked for, converted once."""
 
-    __slots__ = ("_converted", "_served", "item")
+    __slots__ = ("_converted", "_served", "intact", "item")
 
     def __init__(self, served: Served, item: KeyValue) -> None:
         """An item, and the resource as it is served."""
         self.item = item
+        self.intact = False
+        """Whether `load` is known to decode the stored bytes as they are, but for the apiVersion."""
         self._served = served
         self._converted = b""
 
     async def load(self) -> dict[str, Any]:
         """The object as `load_one` gives it, for the caller to keep and to change."""
-        if self._served.resource.converter is None:
-            return await load_one(self._served, self.item)
+        resource, item = self._served.resource, self.item
+        if self.intact:
+            again: dict[str, Any] = orjson.loads(item.value)
+            again["apiVersion"] = resource.group_version
+            return again
+        if resource.converter is None and resource.schema is resource.storage_schema and self._is_small_and_fresh():
+            found: dict[str, Any] = orjson.loads(item.value)
+            self.intact = not drop_malformed_fields(found["metadata"])
+            found["apiVersion"] = resource.group_version
+            return found
+        if resource.converter is None:
+            return await load_one(self._served, item)
         if not self._converted:
-            self._converted = orjson.dumps(await load_one(self._served, self.item))
+            self._converted = orjson.dumps(await load_one(self._served, item))
         obj: dict[str, Any] = orjson.loads(self._converted)
         return obj
+
+    def _is_small_and_fresh(self) -> bool:
+        return len(self.item.value) <= Inline.TRANSFORM and self.item.mod_revision >= self._served.fresh_since
 
 
 async def _decode_item(served: Served, item: KeyValue) -> tuple[dict[str, Any], CompiledSchema]:
