@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.authn.authenticator import Authenticator, Credentials, Headers, UnverifiedCredentialError
@@ -83,6 +84,10 @@ class TokenUnion:
         raise TokenRefusedError(*reasons)
 
 
+async def _no_token() -> None:
+    """The answer about a token that cannot be for anyone."""
+
+
 class AudienceAgnosticTokens:
     """Tokens that name no audience. They are for this server alone (k8s.io/apiserver `WrapAudienceAgnosticToken`)."""
 
@@ -96,10 +101,13 @@ class AudienceAgnosticTokens:
         self._tokens = tokens
         self._audiences = audiences
 
-    async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+    def authenticate_token(
+        self, token: bytes, cluster: ClusterSelection, audiences: Audiences
+    ) -> Coroutine[Any, Any, AuthenticatedToken | None]:
         mine = self._audiences
         shared = audiences if audiences == mine else tuple(audience for audience in audiences if audience in mine)
-        return await self._tokens.authenticate_token(token, cluster, shared) if shared else None
+        # The coroutine itself, without another one around it: every request comes here.
+        return self._tokens.authenticate_token(token, cluster, shared) if shared else _no_token()
 
 
 class HeaderTokens:

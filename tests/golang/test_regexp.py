@@ -14,6 +14,13 @@ def test_patterns_are_searched_not_matched():
     assert compile_pattern("")("")
 
 
+def test_texts_are_judged_alike_each_time():
+    """Whether or not a text, or many others, were judged before."""
+    found = compile_pattern("^a+[0-9]*$")
+    texts = [*(f"a{number}" for number in range(40)), "b", "a" * 100, ""]
+    assert [found(text) for text in texts * 3] == [text.startswith("a") for text in texts] * 3
+
+
 @pytest.mark.parametrize("pattern", [r"(?i)ABC", r"^\pL+$", r"[[:alpha:]]", r"\Qabc\E", r"(?P<name>a)"])
 def test_the_syntax_is_that_of_go(pattern):
     """What Go's regexp compiles and Python's does not is understood."""

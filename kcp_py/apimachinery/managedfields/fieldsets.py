@@ -213,6 +213,8 @@ def without(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def _minus(one: FieldSet, other: FieldSet, *, whole: bool) -> FieldSet:
     result: FieldSet | None = None
+    if len(one) < len(other):
+        other = {element: other[element] for element in one if element in other}
     for element, theirs in other.items():
         mine = one.get(element)
         if mine is None:

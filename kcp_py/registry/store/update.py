@@ -114,8 +114,10 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if steps.mutating:
         # The new object shares parts with the stored one, which plugins must not change.
         new = await offload(_copy, new) if size > Inline.TRANSFORM else _copy(new)
-    attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted, revision=item.mod_revision)
-    if steps.mutating:
+    attributes = None
+    if steps.mutating or steps.validating:
+        attributes = attributes_of("UPDATE", request, namespace, name, obj=new, old=old, compares=admitted, revision=item.mod_revision)
+    if attributes is not None and steps.mutating:
         await mutate(steps, attributes)
         size = max(size, attributes.reinvocation.size + len(item.value))
         # As upstream, which admits the object before it sets what only the server sets (apiserver `rest.BeforeUpdate`).
@@ -127,7 +129,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if not subresource and access.assignments is not None and access.assignments.follows(resource.keys):
         await access.assignments.assign(cluster_state.name, new, old)
     await check(resource, new, old, request.warnings, subresource=subresource, size=size)
-    if steps.validating:
+    if attributes is not None and steps.validating:
         await steps.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
     stored = await to_storage(resource, new)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kcp_py.apimachinery.managedfields.conformity import MAX_PROBLEMS, typed_problems
+from kcp_py.apimachinery.managedfields.conformity import MAX_PROBLEMS, _fits, _problems, typed_problems
 from tests.schema.reading import merge_type
 
 KIND = merge_type(
@@ -73,3 +75,14 @@ def test_problems(value: Any, expected: list[str]):
 def test_many_problems():
     """The message stays short."""
     assert len(typed_problems(KIND, {f"f{number}": 1 for number in range(1000)})) == MAX_PROBLEMS
+
+
+_SCALARS = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["a", "b", ""]) | st.floats(0, 1)
+_NAMES = st.sampled_from([*KIND.fields, "a", "k", "v", "other"])
+
+
+@given(st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4), max_leaves=12))
+def test_what_fits_has_no_problems(value: Any) -> None:
+    """The fast answer for configurations that fit is that of the search for problems."""
+    for kind, part in ((KIND, value), *((child, value) for child in KIND.fields.values())):
+        assert _fits(kind, part) is (next(_problems(kind, part, ""), None) is None)

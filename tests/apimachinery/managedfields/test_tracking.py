@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.apimachinery.managedfields.entries import decode_entries, encode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import ordered
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Versions
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_update
@@ -389,3 +390,18 @@ def test_fields_are_written_in_order() -> None:
     told = list(ordered(fields))
     assert told == ["f:B", "f:b", 'k:{"name":"x","port":1}', 'k:{"port":80}', 'k:{"port":443}', "v:2", "v:10", 'v:"b"', "i:9", "i:10"]
     assert list(ordered(fields)['k:{"port":443}']) == [".", "f:a", "f:z"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"time": None}, {"manager": None}, {"manager": ""}, {"subresource": "status"}, {"operation": "Apply"}, {"fieldsV1": {}}, {"x": 1}],
+    ids=["usual", "no time", "no manager", "empty manager", "subresource", "apply", "no fields", "unknown member"],
+)
+def test_stored_entries_are_read_as_sent_ones(change: dict[str, Any]) -> None:
+    """Entries in the usual form, which are read faster, and all others."""
+    usual = {"manager": "m", "operation": "Update", "apiVersion": V1, "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1"}
+    entry = {name: value for name, value in {**usual, "fieldsV1": {"f:spec": {"f:a": {}}}, **change}.items() if value is not None}
+    other = {**usual, "manager": "other", "fieldsV1": {"f:b": {}}}
+    stored, sent = decode_entries([entry, other], stored=True), decode_entries([entry, other])
+    assert (stored.owners, stored.times) == (sent.owners, sent.times)
+    assert encode_entries(stored) == encode_entries(sent)

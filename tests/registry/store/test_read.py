@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store import get, load, load_one
-from kcp_py.registry.store.read import find, from_storage, to_storage
+from kcp_py.registry.store.read import Current, find, from_storage, to_storage
 from kcp_py.storage.contract import KeyValue, Put
 from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, config_map, state_of, with_schemas
 
@@ -53,6 +54,22 @@ async def test_what_the_schema_has_not_seen_is_pruned_and_defaulted(revision: in
     expected = config_map("one", data=data)
     assert await load_one(served, item) == expected
     assert await load(served, [item, item]) == [expected, expected]
+
+
+@pytest.mark.parametrize("labels", [{"a": "b"}, {"a": 1}], ids=["sound", "malformed"])
+@pytest.mark.parametrize("revision", [5, 4], ids=["fresh", "older than the schema"])
+async def test_an_object_that_is_written_is_decoded_as_often_as_it_is_asked_for(labels: dict[str, Any], revision: int) -> None:
+    """Each time as a read decodes it, whatever callers made of the objects before."""
+    served = with_schemas(CONFIG_MAPS, Schema("default"), fresh_since=5)
+    item = item_of(revision, data={"old": "x"})
+    item = item._replace(value=item.value.replace(b'"name":', b'"labels":%b,"name":' % orjson.dumps(labels), 1))
+    expected = await load_one(served, item)
+    current = Current(served, item)
+    for _ in range(3):
+        found = await current.load()
+        assert found == expected
+        found["metadata"].clear()
+    assert current.intact is (revision == 5 and labels == {"a": "b"})
 
 
 async def test_the_served_version_prunes_and_does_not_default() -> None:
