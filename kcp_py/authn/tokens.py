@@ -85,7 +85,7 @@ class TokenUnion:
 
 
 async def _no_token() -> None:
-    """The answer about a token that cannot be for anyone."""
+    """The answer about a token that is for no audience of this server."""
 
 
 class AudienceAgnosticTokens:
