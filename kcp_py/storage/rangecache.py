@@ -289,8 +289,10 @@ class RangeCache:
             self._forget(prefix)
             table = None
         if table is not None:
+            if not self._fits(table, None, span.size):
+                return
             self._size -= table.drop_forms(None, span.size, self._max_bytes // 4 * 3)
-        if (table.size if table is not None else 0) + span.size > self._max_bytes // 4 * 3:
+        elif span.size > self._max_bytes // 4 * 3:
             return
         if table is None:
             table = self._tables[prefix] = _Table(maker, span.since)

@@ -255,6 +255,8 @@ def test_the_forms_used_last_are_kept() -> None:
     assert [spans.has_room(P, of, "fourth") for of in (one, other, span("xy"))] == [True, True, False]
     spans.keep_form(P, other, "third", form(other, 500))
     assert [list(of.forms) for of in (one, other)] == [["third"], ["third"]]
+    keep(spans, Span(P + "e", P + "f", 5, [P + "e"], [b"x" * 1_200]))
+    assert [list(of.forms) for of in (one, other)] == [["third"], ["third"]]
     keep(spans, Span(P + "e", P + "f", 5, [P + "e"], [b"x" * 700]))
     assert [list(of.forms) for of in (one, other)] == [[], []]
     assert [spans.find(P, "m", P + name, 0) is not None for name in "ace"] == [True, True, True]
