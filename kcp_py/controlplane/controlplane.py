@@ -287,7 +287,7 @@ class ControlPlane(Extensions):
 
         clusters.on_gone(forget)
         charged = "quotas" in batteries and is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
-        quotas = QuotaLedger(storage, root, access.commit, shared=access.range_cache is None, quotas=charged, limits=limits)
+        quotas = QuotaLedger(storage, root, access.commit, shared=access.shared, quotas=charged, limits=limits)
         await quotas.start()
         self._stack.push_async_callback(quotas.aclose)
         parts = AdmissionParts(

@@ -13,6 +13,7 @@ from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shar
 from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
 from kcp_py.storage.keys import internal_key
 from kcp_py.storage.opening import open_storage
+from kcp_py.storage.watched import WatchedStorage
 
 _TOKEN_KEY_BYTES: Final = 32
 
@@ -60,7 +61,7 @@ def choose_storage(options: Options) -> Storage:
                 "the storage etcd needs the packages grpcio and protobuf; install them with the extra etcd: pip install 'kcp-py[etcd]'"
             ) from None
 
-        return EtcdStorage(
+        etcd = EtcdStorage(
             EtcdOptions(
                 endpoints=options.etcd_servers,
                 ca_file=str(options.etcd_cafile or ""),
@@ -71,6 +72,9 @@ def choose_storage(options: Options) -> Storage:
                 prefix=options.etcd_prefix,
             )
         )
+        if not options.watch_cache_bytes:
+            return etcd
+        return WatchedStorage(etcd, f"{options.etcd_prefix}/", max_bytes=options.watch_cache_bytes)
     if options.storage == "sqlite":
         return open_storage("sqlite", path=options.database_file, reserve_bytes=options.storage_reserve)
     return open_storage(options.storage)

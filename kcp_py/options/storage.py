@@ -36,6 +36,12 @@ class StorageOptions:
         OPTIONAL_PATH, None, STORAGE, "File with the user name for etcd, if etcd authenticates by password."
     )
     etcd_password_file: Path | None = setting(OPTIONAL_PATH, None, STORAGE, "File with the password for etcd.")
+    watch_cache_bytes: int = setting(
+        SIZE,
+        64 * 1024 * 1024,
+        STORAGE,
+        "Memory for objects and lists that are answered without reading them from etcd again; 0: every read is a call of etcd.",
+    )
     etcd_compaction_interval: float = setting(
         DURATION,
         300.0,

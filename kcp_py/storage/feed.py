@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from kcp_py.storage.contract import Event, UnavailableError, WatchBatch
+from kcp_py.storage.contract import Event, StorageError, UnavailableError, WatchBatch
 
 LONGEST_BUFFER: Final = 4096
 """Events that a live watcher may leave unread."""
@@ -66,7 +66,7 @@ class Feed:
         self._watchers: dict[str, set[_Watcher]] = {}
         self._lengths: dict[int, int] = {}
         self._progress: asyncio.Handle | None = None
-        self._closed = False
+        self._ended: StorageError | None = None
 
     def publish(self, events: Sequence[Event], revision: int) -> None:
         """Publish `revision` and all `events` since the last call, in revision order."""
@@ -92,9 +92,9 @@ class Feed:
             else:
                 self._progress = loop.call_soon(self._wake_all)
 
-    def close(self) -> None:
-        """End every watch with `UnavailableError`."""
-        self._closed = True
+    def close(self, error: StorageError | None = None) -> None:
+        """End every watch with an error; without one, with `UnavailableError`."""
+        self._ended = error or UnavailableError("the store is closing")
         if self._progress is not None:
             self._progress.cancel()
         self._wake_all()
@@ -135,8 +135,8 @@ class Feed:
                 self._leave(prefix, watcher)
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise UnavailableError("the store is closing")
+        if self._ended is not None:
+            raise self._ended
 
     def _join(self, prefix: str, watcher: _Watcher) -> None:
         self._watchers.setdefault(prefix, set()).add(watcher)

@@ -165,7 +165,14 @@ class Reading:
 class RangeCache:
     """The cache of all spans, bounded in bytes. One prefix takes three quarters at most, and the least recently used prefix is evicted."""
 
-    def __init__(self, *, max_bytes: int) -> None:
+    def __init__(self, *, max_bytes: int, shared: bool = False) -> None:
+        """Create an empty cache.
+
+        Args:
+            max_bytes: the bound.
+            shared: whether other processes write to the store and compact it, so that the driver hears of their writes afterwards.
+        """
+        self.shared = shared
         self._max_bytes = max_bytes
         self._tables: OrderedDict[str, _Table] = OrderedDict()
         self._size = 0
@@ -225,6 +232,10 @@ class RangeCache:
         """Whether no key below a prefix is being written, so that all visible writes are acknowledged."""
         return len(self._writing) <= _MOST_WRITING and not any(key.startswith(prefix) for key in self._writing)
 
+    def is_read(self, prefix: str) -> bool:
+        """Whether a `reading` is open for what lies below a prefix."""
+        return any(prefix.startswith(reading.prefix) for reading in self._readings)
+
     def find(self, prefix: str, maker: Hashable, key: str, revision: int) -> Span | None:
         """The span that contains the position of a key, if it is valid for a revision.
 
@@ -280,7 +291,9 @@ class RangeCache:
             latest: whether `since` was the latest revision while this reading was open, instead of a requested revision.
         """
         prefix = reading.prefix
-        if reading.blind or any(span.lower <= key < span.upper for key in reading.written):
+        # A shared store reports writes afterwards, so those up to the revision of the span are part of it.
+        seen = span.since if self.shared else -1
+        if reading.blind or any(span.lower <= key < span.upper and revision > seen for key, revision in reading.written.items()):
             return
         table = self._tables.get(prefix)
         if not latest and (table is None or not table.since <= span.since >= table.touched):

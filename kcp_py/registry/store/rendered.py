@@ -272,8 +272,12 @@ async def _beginning(listed: _ListRange, lower: str, asked: int) -> tuple[int, b
     range_cache = listed.access.range_cache
     if range_cache is None:
         return asked, False
-    current = await listed.access.storage.revision()
+    storage = listed.access.storage
+    current = await storage.revision()
     if asked:
+        if range_cache.shared:
+            # Kept spans do not show that another server has compacted the revision: an empty range does.
+            await storage.range(listed.prefix, start=listed.upper, limit=1, revision=asked, keys_only=True)
         return asked, asked <= current
     # While a write is on its way others may have seen it already: what came before it must not be answered behind their backs.
     span = listed.span(lower, 0) if range_cache.settled(listed.kept) else None

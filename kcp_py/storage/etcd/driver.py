@@ -41,6 +41,14 @@ class EtcdStorage:
     async def get(self, key: str) -> KeyValue | None:
         return await self._key_values.get(key)
 
+    async def read(self, key: str) -> tuple[KeyValue | None, int]:
+        """`get`, with the revision of the store at which the key was read."""
+        return await self._key_values.read(key)
+
+    async def request_progress(self) -> None:
+        """Request the progress of the watches that are behind the newest known revision now, instead of at the next interval."""
+        await self._requester.request_now()
+
     async def range(
         self,
         prefix: str,

@@ -74,8 +74,11 @@ class KeyValues:
         self._observe = observe
 
     async def get(self, key: str) -> KeyValue | None:
+        return (await self.read(key))[0]
+
+    async def read(self, key: str) -> tuple[KeyValue | None, int]:
         response = await self._range(RangeRequest(key=key.encode()))
-        return key_value(response.kvs[0]) if response.kvs else None
+        return key_value(response.kvs[0]) if response.kvs else None, response.header.revision
 
     async def range(
         self,

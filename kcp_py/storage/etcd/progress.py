@@ -64,6 +64,12 @@ class ProgressRequester:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="etcd-progress")
 
+    async def request_now(self) -> None:
+        """Request the progress of the watches that are behind and have no request under way."""
+        for watch in list(self._watches):
+            if not watch.unanswered and watch.delivered < max(watch.wanted, self._observed):
+                await watch.request_progress()
+
     def remove(self, watch: Watched) -> None:
         """Stop the requests for this watch."""
         self._watches.discard(watch)

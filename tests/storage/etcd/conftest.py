@@ -72,6 +72,11 @@ class EtcdServer:
             self._process.wait()
             self._process = None
 
+    def signal(self, number: int) -> None:
+        """Send a signal, such as SIGSTOP."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def version(self) -> tuple[int, ...]:
         """Of the program, such as `(3, 5, 1)`."""
         shown = subprocess.run([self.programs / "etcd", "--version"], capture_output=True, text=True, check=True).stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, Self
 
@@ -22,9 +22,11 @@ from kcp_py.storage.contract import (
     Operation,
     Put,
     RangeResult,
+    Storage,
     WatchBatch,
 )
 from kcp_py.storage.etcd import EtcdOptions, EtcdStorage
+from kcp_py.storage.watched import WatchedStorage
 from kcp_py.testing.storage_machine import storage_machine
 from kcp_py.testing.storage_suite import StorageSuite
 
@@ -35,9 +37,11 @@ class FreshStore:
     A new etcd for each example would take most of a second. No other test may write to it in the meantime.
     """
 
-    def __init__(self, url: str) -> None:
-        self._storage = EtcdStorage(EtcdOptions((url,)))
+    def __init__(self, url: str, *, watched: bool = False) -> None:
+        etcd = EtcdStorage(EtcdOptions((url,)))
         self._root = f"/{uuid.uuid4().hex}"
+        # Watches of the whole example, and all others below it.
+        self._storage: Storage = WatchedStorage(etcd, self._root, max_bytes=1 << 20) if watched else etcd
         self._base = -1
 
     async def __aenter__(self) -> Self:
@@ -129,16 +133,22 @@ class TestEtcdStorage(StorageSuite):
             yield storage
 
 
-@pytest.fixture
-def make_storage(suite_url: str) -> Callable[[], FreshStore]:
-    """Makes empty stores on one etcd, to be used one after the other."""
-    return lambda: FreshStore(suite_url)
+class TestWatchedEtcdStorage(StorageSuite):
+    """The suite on an etcd behind a cache, with watches of all keys from the shared watch."""
+
+    @pytest.fixture
+    async def storage(self, suite_url: str) -> AsyncIterator[WatchedStorage]:
+        async with WatchedStorage(EtcdStorage(EtcdOptions((suite_url,))), "", max_bytes=1 << 20) as storage:
+            while items := (await storage.range("", limit=500, keys_only=True)).items:
+                await storage.transact([], [Delete(item.key) for item in items])
+            yield storage
 
 
-def test_model(make_storage):
-    """In histories that hypothesis makes up, with compactions and restarts, etcd answers as the model does."""
+@pytest.mark.parametrize("watched", [False, True])
+def test_model(suite_url, watched):
+    """In histories that hypothesis makes up, with compactions and restarts, etcd answers as the model does, with and without a cache."""
     run_state_machine_as_test(
-        storage_machine(make_storage),
+        storage_machine(lambda: FreshStore(suite_url, watched=watched)),
         settings=settings(
             max_examples=25,
             stateful_step_count=40,
