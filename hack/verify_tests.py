@@ -308,7 +308,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "server": ("raw_requests", "every byte of a request, through all parts of the edge"),
     "server/handlers": ("*", "features of the API over HTTP, each through all handlers"),
     "serving": ("closing_clients", "clients that close, against a whole server"),
-    "storage/etcd": ("suite", "the driver's suite against other versions of etcd"),
+    "storage/etcd": ("freshness suite", "the driver's suite against other versions of etcd, and that a cache over it is never stale"),
     "storage/sqlite": ("kill migration", "the whole driver, killed or of another version"),
 }
 """Folder below tests/ -> names of tests without `test_` (`*`: any), and why they stand for no single module."""

@@ -317,6 +317,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "storage_unavailable": _event(
             "error", "error", "The store does not answer. Logged once per outage; requests fail with 503 or 500."
         ),
+        "storage_went_back": _event(
+            "error",
+            "revision seen",
+            "The shared store is at an earlier revision than before: it was restored. The cache is dropped; watches end with 410.",
+        ),
         "storage_write_failed": _event(
             "error",
             "error synced",
@@ -339,6 +344,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "debug", "issuer error", "A token with a valid signature gives no user: a claim or a validation rule is not as required."
         ),
         "tokens_reloaded": _event("info", "", "Changed token files are in use."),
+        "watch_cache_lost": _event(
+            "warning",
+            "revision error",
+            "The watch of the shared store ended. Reads come from the store, and watches of clients end, until it has started again.",
+        ),
         "watch_failed": _event(
             "error",
             "audit_id cluster resource function",

@@ -34,6 +34,7 @@ from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
 from tests.benchmarks.row import Row
 from tests.benchmarks.starting import START_ROWS
+from tests.benchmarks.stores import STORE_ROWS
 from tests.benchmarks.testservers import TEST_SERVER_ROWS
 from tests.benchmarks.tokens import TOKEN_ROWS
 from tests.benchmarks.types import TYPE_ROWS
@@ -42,6 +43,7 @@ from tests.benchmarks.webhooks import WEBHOOK_ROWS
 
 GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = (
     REQUEST_ROWS,
+    STORE_ROWS,
     LIST_ROWS,
     TYPE_ROWS,
     WATCH_ROWS,

@@ -4,12 +4,12 @@ One watch of the whole store keeps known keys and cached ranges current, and fee
 index, then waits until the watch has come so far, and is answered from memory. If the watch does not come so far in time, or the key is not
 known, the store answers.
 
-What is kept is always the state at the position of the watch, or a later one:
+The cached state is always that of the position of the watch, or a later one:
 
-* An event replaces or drops what is kept before the position advances.
+* An event replaces or drops cached keys and ranges before the position advances.
 * A key that was read from the store is kept only if no event after the revision of this read was applied.
 * A range is read with a `RangeCache.reading` open, and only kept when the position has reached its revision. So all events that concern
-  it were applied, and `RangeCache` knows of them.
+  it were applied, and `RangeCache` has them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class WatchedStorage(WrappedStorage):
         self._feed: Feed | None = None
         self._started = asyncio.Event()
         self._life = 0
-        """The number of watches that began or ended. What was read in an earlier life is not kept."""
+        """The number of watches that began or ended. Answers of an earlier life are not kept."""
         self._following: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -172,7 +172,7 @@ class WatchedStorage(WrappedStorage):
         return await self._store.revision()
 
     async def _is_fresh(self) -> bool:
-        """Whether what is kept includes every write that was acknowledged before the call."""
+        """Whether the cached state includes every write that was acknowledged before the call."""
         position = self._position
         if position.lagging:
             return False

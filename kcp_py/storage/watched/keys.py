@@ -44,7 +44,7 @@ class KnownKeys:
         return item
 
     def apply(self, event: Event) -> None:
-        """Record a change. Changes may be repeated, and may be older than what is known."""
+        """Record a change. Changes may be repeated, and may be older than the known state."""
         self.remember(
             KeyValue(event.key, b"", event.mod_revision, 0)
             if event.value is None
@@ -52,7 +52,7 @@ class KnownKeys:
         )
 
     def remember(self, item: KeyValue) -> None:
-        """Record a state of a key. The caller knows of no later one, except perhaps the one that is recorded."""
+        """Record a state of a key. The caller has seen no later one, except perhaps the recorded one."""
         key = item.key
         known = self._items.get(key)
         if known is not None:

@@ -25,7 +25,7 @@ class _Waiter(NamedTuple):
 class Position:
     """The revision up to which every change was applied.
 
-    While the watch lags, no read waits for it: the first one that waited in vain tells the others.
+    While the watch lags, no read waits for it: the first one whose time ran out tells the others.
     """
 
     def __init__(self, *, request_progress: Callable[[], None], patience: float = PATIENCE) -> None:
@@ -33,7 +33,7 @@ class Position:
         self.revision = _LOST
         """-1 without a watch."""
         self.lagging = True
-        """Whether a read waited in vain, and the watch has not come so far since; also without a watch."""
+        """Whether the time of a read ran out, and the watch has not come so far since; also without a watch."""
         self._request_progress = request_progress
         self._patience = patience
         self._wanted = 0

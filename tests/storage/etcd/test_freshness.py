@@ -1,6 +1,6 @@
 """Nothing is stale: two servers on one etcd, one writes, the other reads at once, while connections, members and history go.
 
-After each acknowledged write the reader is told of it over another way than etcd, and must see it, or something later, in a key, in the
+After each acknowledged write the reader gets its number without etcd, and must see it, or something later, in a key, in the
 revision, and in a span of a list.
 """
 

@@ -1,4 +1,4 @@
-"""The watched store over one that another server writes to: what is answered from memory, and that nothing is stale."""
+"""The watched store over one that another server writes to: the answers from memory, and that nothing is stale."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ async def test_the_end_of_the_watch_drops_everything_and_ends_shared_watches() -
 
 
 async def test_a_restored_store_drops_everything() -> None:
-    """A read index below what was seen already means another history: nothing of the former one is answered."""
+    """A read index below a revision that was seen means another history: nothing of the former one is answered."""
     store = FollowedStorage()
     async with watched(store) as storage:
         await settled(storage)

@@ -45,7 +45,7 @@ async def test_progress_is_requested_for_waiting_reads() -> None:
 
 
 async def test_impatient_reads_make_the_watch_lag() -> None:
-    """After a read has waited in vain no further one waits, until the watch has come as far as that read wanted."""
+    """After the time of a read ran out no further one waits, until the watch has come as far as that read wanted."""
     position = Position(request_progress=_Requests(), patience=0.01)
     position.begin(1)
     assert not await position.reached(9)
