@@ -24,7 +24,9 @@ from kcp_py.storage.contract import CompactedError, FutureRevisionError, KeyValu
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.storage.sqlite.worker import Worker
+from kcp_py.storage.watched import WatchedStorage
 from tests.registry.store.shelf import CONFIG_MAPS, NAMESPACES, A, B, Schema, Shelf, key_of, state_of, with_schemas
+from tests.storage.watched.followedstorage import FollowedStorage, followed
 
 pytestmark = pytest.mark.anyio
 
@@ -216,7 +218,7 @@ async def test_what_can_be_seen_before_it_is_acknowledged_is_listed(shelf: Shelf
 
 
 async def test_other_stores_are_read_every_time() -> None:
-    """Where several servers write, nothing is kept."""
+    """Where the driver does not report writes, nothing is kept."""
     async with MemoryStorage() as storage:
         shelf = Shelf(Access(storage))
         assert shelf.access.range_cache is None
@@ -374,19 +376,25 @@ def _answered(items: Sequence[KeyValue], *, reverse: bool) -> bytes:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Shelf]:
+async def opened(*, watched: bool = False) -> AsyncIterator[Shelf]:
+    if watched:
+        async with WatchedStorage(FollowedStorage(), "/", max_bytes=40_000) as storage:
+            await followed(storage, "/")
+            yield Shelf(Access(storage))
+        return
     with tempfile.TemporaryDirectory() as directory:
         async with SQLiteStorage(Path(directory) / "kcp.db", span_bytes=20_000) as storage:
             yield Shelf(Access(storage))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(_history)
-def test_every_list_is_a_scan_at_its_revision(history: list[list[Write | Read | Look]]) -> None:
+@pytest.mark.parametrize("watched", [False, True])
+@given(history=_history)
+def test_every_list_is_a_scan_at_its_revision(history: list[list[Write | Read | Look]], *, watched: bool) -> None:
     """That revision is never older than the last acknowledged or visible write before the request."""
 
     async def run() -> None:
-        async with opened() as shelf:
+        async with opened(watched=watched) as shelf:
             story = History(shelf)
             for actions in history:
                 await asyncio.gather(*map(story.act, actions))
@@ -394,8 +402,33 @@ def test_every_list_is_a_scan_at_its_revision(history: list[list[Write | Read | 
     asyncio.run(run())
 
 
-async def test_lists_among_many_writers_are_never_stale(shelf: Shelf) -> None:
+@pytest.mark.parametrize("watched", [False, True])
+async def test_lists_among_many_writers_are_never_stale(*, watched: bool) -> None:
     """Lists equal the store, with lists and writes that follow each other as fast as they can."""
+    async with opened(watched=watched) as shelf:
+        await _list_among_writers(shelf)
+
+
+async def test_a_shared_store_that_another_server_compacts() -> None:
+    """Kept spans answer the past of a shared store only as long as the store itself would."""
+    store = FollowedStorage()
+    async with WatchedStorage(store, "/", max_bytes=1 << 20) as storage:
+        await followed(storage, "/")
+        shelf = Shelf(Access(storage))
+        then = await shelf.put_all(*"abcdef")
+        await storage.revision()
+        await render(shelf.access, CONFIG_MAPS, Scan(A))
+        now = await shelf.put("x", cluster="b")
+        await storage.revision()
+        assert names_of(await render(shelf.access, CONFIG_MAPS, Scan(A, revision=then))) == list("abcdef")
+        await store.compact(now)
+        with pytest.raises(CompactedError):
+            await render(shelf.access, CONFIG_MAPS, Scan(A, revision=then))
+        with pytest.raises(FutureRevisionError):
+            await render(shelf.access, CONFIG_MAPS, Scan(A, revision=now + 1))
+
+
+async def _list_among_writers(shelf: Shelf) -> None:
     story = History(shelf)
     done = asyncio.Event()
 

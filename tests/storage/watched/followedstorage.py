@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from kcp_py.storage.contract import KeyValue, StorageError, WatchBatch
+from kcp_py.storage.contract import KeyValue, Storage, StorageError, WatchBatch
 from kcp_py.storage.memory import MemoryStorage
 
 
@@ -57,3 +57,9 @@ class FollowedStorage(MemoryStorage):
                     error, self.error = self.error, None
                     raise error
                 yield batch
+
+
+async def followed(storage: Storage, prefix: str) -> None:
+    """Wait until the watch of a watched store follows the store."""
+    async with aclosing(storage.watch(prefix, start_revision=await storage.revision() + 1)) as batches:
+        await anext(batches)

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import settings
 
 from kcp_py.storage.contract import CompactedError, Put, Storage, UnavailableError
+from kcp_py.storage.feed import LONGEST_BUFFER
 from kcp_py.storage.rangecache import Span
 from kcp_py.storage.watched import WatchedStorage
 from kcp_py.testing.storage_calls import create, delete, events_until, put
 from kcp_py.testing.storage_machine import storage_machine
 from kcp_py.testing.storage_suite import StorageSuite
-from tests.storage.watched.followedstorage import FollowedStorage
+from tests.storage.watched.followedstorage import FollowedStorage, followed
 
 pytestmark = pytest.mark.anyio
 
@@ -42,17 +43,11 @@ TestMachine = storage_machine(lambda: watched(FollowedStorage(), "")).TestCase
 TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-async def settled(storage: WatchedStorage) -> None:
-    """Wait until the watch follows the store."""
-    async with aclosing(storage.watch("/r/", start_revision=await storage.revision() + 1)) as batches:
-        await anext(batches)
-
-
 async def test_a_known_key_is_not_read_again() -> None:
     """The second GET of a key, present or absent, and GETs after events are answered from memory."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await put(store, "/r/a", b"1")
         assert [item and item.value for item in [await storage.get("/r/a"), await storage.get("/r/none")]] == [b"1", None]
         store.reads.clear()
@@ -69,7 +64,7 @@ async def test_a_write_of_another_server_is_waited_for() -> None:
     """A GET after a write whose event is late waits for the event, and does not answer from memory before."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await put(store, "/r/a", b"1")
         await storage.get("/r/a")
         store.flowing.clear()
@@ -88,7 +83,7 @@ async def test_a_watch_that_is_stuck_is_passed_by() -> None:
     """Reads come from the store while the watch delivers nothing, and from memory again when it has caught up."""
     store = FollowedStorage()
     async with watched(store, patience=0.01) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await put(store, "/r/a", b"0")
         await storage.get("/r/a")
         store.flowing.clear()
@@ -113,7 +108,7 @@ async def test_a_key_that_changes_while_it_is_read_is_not_kept() -> None:
     """An answer that is older than an applied event of the key does not come back as its current state."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await create(store, "/r/a", b"1")
         read = store.read
         late = asyncio.Event()
@@ -146,7 +141,7 @@ async def test_only_keys_of_the_prefix_are_kept() -> None:
     """Keys outside of the watched prefix, also those that begin alike, are read from the store each time."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         for key in ("/r", "/r0", "/ra/x", "/other/a"):
             for value in (b"1", b"2"):
                 await put(store, key, value)
@@ -160,7 +155,7 @@ async def test_the_end_of_the_watch_drops_everything_and_ends_shared_watches() -
     """After history was compacted away below the watch, its readers are told, nothing old is answered, and a new watch begins."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await put(store, "/r/a", b"1")
         await storage.get("/r/a")
         async with aclosing(storage.watch("/r/", start_revision=1)) as batches:
@@ -174,7 +169,7 @@ async def test_the_end_of_the_watch_drops_everything_and_ends_shared_watches() -
         item = await storage.get("/r/a")
         assert item is not None
         assert item.value == b"2"
-        await settled(storage)
+        await followed(storage, "/r/")
         await storage.get("/r/a")
         store.reads.clear()
         for number in range(3):
@@ -189,7 +184,7 @@ async def test_a_restored_store_drops_everything() -> None:
     """A read index below a revision that was seen means another history: nothing of the former one is answered."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         for _ in range(5):
             await put(store, "/r/a", b"1")
         await storage.get("/r/a")
@@ -208,7 +203,7 @@ async def test_all_readers_of_the_prefix_share_one_watch() -> None:
     """The store sees one watch of the prefix, however many read it; watches of other prefixes are their own."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         start = await storage.revision() + 1
         async with aclosing(storage.watch("/r/", start_revision=start)) as one, aclosing(storage.watch("/r/", start_revision=start)) as two:
             for batches in (one, two):
@@ -223,11 +218,27 @@ async def test_all_readers_of_the_prefix_share_one_watch() -> None:
         assert store.watches == ["/r/", "/r/1"]
 
 
+async def test_a_slow_reader_of_the_shared_watch_reads_history() -> None:
+    """A reader that leaves more events unread than the buffer takes still receives each of them once."""
+    store = FollowedStorage()
+    async with watched(store) as storage:
+        await followed(storage, "/r/")
+        async with aclosing(storage.watch("/r/", start_revision=1)) as batches:
+            await anext(batches)
+            for number in range(LONGEST_BUFFER + 10):
+                revision = await put(store, f"/r/{number}")
+            assert await storage.revision() == revision
+            assert [event.mod_revision for event in await events_until(batches, revision)] == list(range(1, revision + 1))
+            assert len(store.watches) > 1
+            more = await put(store, "/r/more")
+            assert [event.key for event in await events_until(batches, more)] == ["/r/more"]
+
+
 async def test_a_span_is_valid_until_a_write_of_another_server() -> None:
     """A range that was read is found at the revision of the store, and is gone with the first write below it by any server."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await put(store, "/r/things/c/a")
         cache = storage.range_cache
         with cache.reading("/r/things/c/") as reading:
@@ -246,7 +257,7 @@ async def test_no_span_is_kept_ahead_of_a_stuck_watch() -> None:
     """A range that is newer than the watch is not kept, because events that concern it may still arrive."""
     store = FollowedStorage()
     async with watched(store, patience=0.01) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         store.flowing.clear()
         await put(store, "/r/things/c/a")
         cache = storage.range_cache
@@ -261,7 +272,7 @@ async def test_reads_share_calls_of_the_store() -> None:
     """A hundred GETs at once take one call or two."""
     store = FollowedStorage()
     async with watched(store) as storage:
-        await settled(storage)
+        await followed(storage, "/r/")
         await put(store, "/r/a", b"1")
         await storage.get("/r/a")
         store.indexes = 0
@@ -276,7 +287,7 @@ async def test_closing_ends_reads_and_watches() -> None:
     store = FollowedStorage()
     storage = watched(store)
     await storage.__aenter__()
-    await settled(storage)
+    await followed(storage, "/r/")
     await storage.transact([], [Put("/r/a", b"1")])
     await storage.get("/r/a")
     watch = storage.watch("/r/", start_revision=2)
