@@ -264,6 +264,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "serving/http1": [Row("events headfields refusals", "serving/http1/test_reader", "parts and results of the reader")],
     "storage": [Row("contract", "storage/memory/test_driver", "the suite of drivers is its test")],
     "storage/etcd": [Row("kv", "storage/etcd/test_driver", "requests of the driver")],
+    "storage/shared": [Row("client", "storage/shared/test_owner", "the other end of the connection")],
     "storage/sqlite": [
         Row("errors header locks salvage", "storage/sqlite/test_database", "what opening a file meets"),
         Row("checkpoint checksums", "storage/sqlite/test_integrity", "keep the file whole"),

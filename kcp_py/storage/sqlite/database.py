@@ -74,17 +74,7 @@ class Database:
 
     def connect(self, *, writer: bool = False) -> apsw.Connection:
         """A new connection. At most one may be the writer's."""
-        connection = checksums.connect(self.path)
-        # Only `close_writer` removes the log. A connection that an interrupted start closes must not remove it, because the next start
-        # refuses a file without its log.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.set_busy_timeout(50)
-        connection.wal_autocheckpoint(0)
-        _pragma(connection, "synchronous = FULL")
-        _pragma(connection, "mmap_size = 0")
-        _pragma(connection, "trusted_schema = OFF")
-        _pragma(connection, "temp_store = MEMORY")
-        _pragma(connection, f"cache_size = {-4096 if writer else -1024}")
+        connection = _connected(self.path, cache_kilobytes=4096 if writer else 1024)
         if writer:
             _pragma(connection, "journal_mode = WAL")
             _pragma(connection, f"journal_size_limit = {64 << 20}")
@@ -275,6 +265,28 @@ class Database:
             raise problem from error
         finally:
             connection.close()
+
+
+def open_reading(path: str) -> apsw.Connection:
+    """A connection that does not write, to a file that this process or another one has opened as its store."""
+    connection = _connected(path, cache_kilobytes=1024)
+    _pragma(connection, "query_only = ON")
+    return connection
+
+
+def _connected(path: str, *, cache_kilobytes: int) -> apsw.Connection:
+    connection = checksums.connect(path)
+    # Only `close_writer` removes the log. A connection that an interrupted start closes must not remove it, because the next start
+    # refuses a file without its log.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(50)
+    connection.wal_autocheckpoint(0)
+    _pragma(connection, "synchronous = FULL")
+    _pragma(connection, "mmap_size = 0")
+    _pragma(connection, "trusted_schema = OFF")
+    _pragma(connection, "temp_store = MEMORY")
+    _pragma(connection, f"cache_size = {-cache_kilobytes}")
+    return connection
 
 
 def _check_kind(path: str) -> None:

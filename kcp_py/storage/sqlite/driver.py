@@ -36,7 +36,7 @@ from kcp_py.storage.sqlite.room import Room
 from kcp_py.storage.sqlite.salvage import Limit
 from kcp_py.storage.sqlite.state import read_state
 from kcp_py.storage.sqlite.worker import Worker
-from kcp_py.storage.sqlite.writer import Writer
+from kcp_py.storage.sqlite.writer import FollowsCommits, Writer
 from kcp_py.storage.validation import check_transaction
 
 PROGRESS_INTERVAL: Final = 0.05
@@ -64,6 +64,7 @@ class SQLiteStorage:
         hot_bytes: int = HOT_BYTES,
         span_bytes: int = SPAN_BYTES,
         reserve_bytes: int = 0,
+        follower: FollowsCommits | None = None,
     ) -> None:
         """Configure the store. The file is opened when the context is entered.
 
@@ -76,7 +77,9 @@ class SQLiteStorage:
             hot_bytes: the total size of their values.
             span_bytes: the size of the cache of rendered ranges.
             reserve_bytes: disk space reserved for deletions on a full disk; 0 for none.
+            follower: called at commits, for other processes that read the file; None for none.
         """
+        self._follower = follower
         self._reserve_bytes = reserve_bytes
         self._path = path
         self._max_pages = max_pages
@@ -86,7 +89,7 @@ class SQLiteStorage:
         self._hot_bytes = hot_bytes
         self._parts: _Parts | None = None
         self.range_cache = RangeCache(max_bytes=span_bytes)
-        """The cache of rendered ranges. It is valid because only this process writes the file."""
+        """The cache of rendered ranges. It is valid because this process alone writes the file."""
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
@@ -171,6 +174,7 @@ class SQLiteStorage:
             hot_bytes=self._hot_bytes,
             range_cache=self.range_cache,
             reserve_bytes=self._reserve_bytes,
+            follower=self._follower,
         )
         return self
 
@@ -211,6 +215,7 @@ class _Parts:
         hot_bytes: int,
         range_cache: RangeCache,
         room: Room,
+        follower: FollowsCommits | None,
     ) -> None:
         state = read_state(connection)
         self._database = database
@@ -233,6 +238,7 @@ class _Parts:
             hot=self.hot,
             range_cache=range_cache,
             recent=self._recent,
+            follower=follower,
         )
         range_cache.compacted(state.compact_revision)
 
@@ -248,6 +254,7 @@ class _Parts:
         hot_bytes: int,
         range_cache: RangeCache,
         reserve_bytes: int,
+        follower: FollowsCommits | None,
     ) -> _Parts:
         worker = Worker("sqlite-commit")
 
@@ -287,6 +294,7 @@ class _Parts:
             hot_bytes=hot_bytes,
             range_cache=range_cache,
             room=room,
+            follower=follower,
         )
 
     def check_place(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import apsw
 import structlog
@@ -23,7 +23,6 @@ from kcp_py.storage.contract import (
     fitting,
 )
 from kcp_py.storage.feed import Changes
-from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import is_damage, translated
 from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.salvage import Limit, salvage
@@ -75,10 +74,18 @@ _MOST_TOLD: Final = 1_000
 _key_value: Final[Callable[[Any], KeyValue]] = partial(tuple.__new__, KeyValue)
 
 
+class Connects(Protocol):
+    """A database file."""
+
+    def connect(self) -> apsw.Connection:
+        """A new connection that does not write."""
+        ...
+
+
 class Reader:
     """All reads of one database."""
 
-    def __init__(self, database: Database, recent: RecentWrites) -> None:
+    def __init__(self, database: Connects, recent: RecentWrites) -> None:
         self._database = database
         self._recent = recent
         self._points = database.connect()
@@ -127,6 +134,9 @@ class Reader:
                 except DamagedError:
                     if not keys_only:
                         raise
+        return await self._range_at(key, revision, keys_only=keys_only)
+
+    async def _range_at(self, key: str, revision: int, *, keys_only: bool) -> KeyValue | None:
         found = await self.range(key, start="", limit=Limit(1, LARGEST_PAGE_BYTES), revision=revision, count=False, keys_only=keys_only)
         return found.items[0] if found.items and found.items[0].key == key else None
 
@@ -155,7 +165,7 @@ class Reader:
                 raise CompactedError(revision, state.compact_revision)
             lower, upper = key_bounds(prefix, start)
             undone = _NOTHING
-            if revision and revision < state.revision and is_changed:
+            if revision and revision < state.revision and (is_changed or self._recent.misses(state.revision)):
                 undone = await _undo(connection, revision, state.revision, lower, upper)
             try:
                 items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)

@@ -38,6 +38,16 @@ class RecentWrites:
         self._later = revision
         """All writes after this revision are in the latest one."""
 
+    def reset(self, revision: int) -> None:
+        """Forget everything. Writes up to a revision are not known."""
+        self._latest, self._previous = {}, {}
+        self._outer, self._previous_outer = set(), set()
+        self._since = self._later = revision
+
+    def misses(self, revision: int) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether writes up to a committed revision may not have been recorded."""
+        return False
+
     def writing(self, key: str, revision: int) -> None:
         """Record that a key is going to be written at a revision, unless the write fails."""
         latest = self._latest

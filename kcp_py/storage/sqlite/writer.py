@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import apsw
 import structlog
@@ -63,6 +63,22 @@ _BUSY_TRIES: Final = 500
 _SET_COMPACTED: Final = "UPDATE meta SET number = ? WHERE name = 'compact_revision'"
 
 
+class FollowsCommits(Protocol):
+    """What tells other processes, which read the file themselves, of commits."""
+
+    def reset(self, revision: int) -> None:
+        """The store was opened at a revision."""
+        ...
+
+    def committing(self, revision: int) -> None:
+        """A commit up to a revision begins. It may fail."""
+        ...
+
+    def committed(self, revision: int) -> None:
+        """A commit has ended; nothing of it is acknowledged yet."""
+        ...
+
+
 class _Request(NamedTuple):
     future: asyncio.Future[int]
     compares: Sequence[Compare]
@@ -87,6 +103,7 @@ class Writer:
         hot: HotKeys,
         range_cache: RangeCache,
         recent: RecentWrites,
+        follower: FollowsCommits | None,
     ) -> None:
         """Start with the writing connection.
 
@@ -101,8 +118,12 @@ class Writer:
             hot: drops the written keys.
             range_cache: drops the spans of the written keys.
             recent: records the written keys.
+            follower: called before and after each commit that changes keys, before any caller or watcher receives it; None for nothing.
         """
         state = read_state(connection)
+        self._follower = follower
+        if follower is not None:
+            follower.reset(state.revision)
         self.revision = state.revision
         """The revision of the last commit."""
         self.compact_revision = state.compact_revision
@@ -231,13 +252,18 @@ class Writer:
         self.revision, self.compact_revision = state
         self._range_cache.compacted(state.compact_revision)
         if events:
-            self._publish(events, state.revision)
+            self._tell(events, state.revision)
         for future, answer in answers:
             if not future.done():
                 if isinstance(answer, int):
                     future.set_result(answer)
                 else:
                     future.set_exception(answer)
+
+    def _tell(self, events: list[Event], revision: int) -> None:
+        if self._follower is not None:
+            self._follower.committed(revision)
+        self._publish(events, revision)
 
     def _refuse(self, group: list[_Request]) -> bool:
         """Refuse all transactions if writes are refused."""
@@ -287,6 +313,8 @@ class Writer:
                 await asyncio.sleep(0)
                 turn = perf_counter() + _LONGEST_TURN
         if events or self._purging or self._copy_rest:
+            if self._follower is not None and events:
+                self._follower.committing(revision)
             await self._finish(compact_revision)
             transactions.committed()
             self._written(_COMMIT_OVERHEAD + sum(_WRITE_OVERHEAD + len(event.value or b"") for event in events))
@@ -399,7 +427,7 @@ class Writer:
         self.revision, self.compact_revision = state
         self._range_cache.compacted(state.compact_revision)
         if events:
-            self._publish(events, state.revision)
+            self._tell(events, state.revision)
         self.broken = None
         self._unsynced = False
         _log.warning("storage_reopened", revision=state.revision)

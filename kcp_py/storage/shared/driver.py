@@ -1,0 +1,245 @@
+"""`SharedStorage`: the store of another process of this machine. Reads go to its file, everything else to the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Compare, Event, KeyValue, Operation, RangeResult, UnavailableError, WatchBatch
+from kcp_py.storage.feed import Changes, Feed
+from kcp_py.storage.rangecache import RangeCache
+from kcp_py.storage.shared.client import Owner
+from kcp_py.storage.shared.revisions import SharedRevisions
+from kcp_py.storage.sqlite.driver import HOT_BYTES, HOT_KEYS, PROGRESS_INTERVAL, SPAN_BYTES
+from kcp_py.storage.sqlite.following import FollowedWrites, FollowingReader
+from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.salvage import Limit
+from kcp_py.storage.validation import check_transaction
+
+LONGEST_WAIT: Final = 5.0
+"""Seconds for which the events of a revision are waited for that was read in the file."""
+
+
+class SharedStorage:
+    """A `Storage` whose file another process owns (`StorageServer`).
+
+    It reads the file with connections of its own, where each commit of the owner is seen at once, and follows the owner's events. Caches
+    are dropped by these events, and used when no later write can be read in the file.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        connect: Callable[[], socket.socket],
+        revisions: SharedRevisions,
+        *,
+        lost: Callable[[], None] | None = None,
+        progress_interval: float = PROGRESS_INTERVAL,
+        hot_keys: int = HOT_KEYS,
+        hot_bytes: int = HOT_BYTES,
+        span_bytes: int = SPAN_BYTES,
+    ) -> None:
+        """Configure the store. It is connected when the context is entered.
+
+        Args:
+            path: the database file. The owner must have opened it.
+            connect: a socket whose other end was given to `StorageServer.attach`.
+            revisions: those that the owner sets.
+            lost: called when the owner has gone. Writes and watches then fail for good.
+            progress_interval: as that of `SQLiteStorage`.
+            hot_keys: as that of `SQLiteStorage`.
+            hot_bytes: as that of `SQLiteStorage`.
+            span_bytes: as that of `SQLiteStorage`.
+        """
+        self._path = path
+        self._connect = connect
+        self._revisions = revisions
+        self._told_lost = lost
+        self._progress_interval = progress_interval
+        self._hot_keys = hot_keys
+        self._hot_bytes = hot_bytes
+        self._parts: _Parts | None = None
+        self.range_cache = RangeCache(max_bytes=span_bytes)
+        """The cache of rendered ranges. `revision` returns when it is right for the revision that it returns."""
+
+    async def get(self, key: str) -> KeyValue | None:
+        """`Storage.get`."""
+        parts = self._opened()
+        if parts.feed.revision < self._revisions.begun:
+            return parts.reader.get(key)
+        item = parts.hot.get(key)
+        if item is None:
+            item = parts.reader.get(key)
+            # A later write may have become readable in between, whose event then still comes and drops it.
+            if item is not None:
+                parts.hot.remember(item)
+        return item
+
+    async def get_at(self, key: str, revision: int, *, keys_only: bool = False) -> KeyValue | None:
+        """`ReadsOldKeys.get_at`."""
+        return await self._opened().reader.get_at(key, revision, keys_only=keys_only)
+
+    async def range(
+        self,
+        prefix: str,
+        *,
+        start: str = "",
+        limit: int = 0,
+        revision: int = 0,
+        count: bool = False,
+        keys_only: bool = False,
+        max_bytes: int = LARGEST_PAGE_BYTES,
+    ) -> RangeResult:
+        """`Storage.range`."""
+        reader = self._opened().reader
+        return await reader.range(prefix, start=start, limit=Limit(limit, max_bytes), revision=revision, count=count, keys_only=keys_only)
+
+    async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        """`Storage.transact`."""
+        owner = self._opened().owner
+        check_transaction(compares, operations)
+        return await owner.transact(compares, operations)
+
+    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """`Storage.watch`."""
+        async with contextlib.aclosing(self._opened().feed.watch(prefix, start_revision=start_revision)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def revision(self) -> int:
+        """`Storage.revision`. All events up to it have come, so that the cached ranges are right for it.
+
+        Raises:
+            UnavailableError: the events do not come.
+        """
+        parts = self._opened()
+        if parts.feed.revision < max(self._revisions.begun, parts.reader.seen):
+            state = parts.reader.state()
+            self.range_cache.compacted(state.compact_revision)
+            await parts.reached(max(state.revision, parts.reader.seen))
+        return parts.feed.revision
+
+    async def compact(self, revision: int) -> None:
+        """`Storage.compact`, if the owner allows it."""
+        await self._opened().owner.compact(revision)
+
+    async def check(self) -> None:
+        """`Storage.check`."""
+        parts = self._opened()
+        await parts.owner.check()
+        self.range_cache.compacted(parts.reader.state().compact_revision)
+
+    @property
+    def full(self) -> bool:
+        """Whether the owner had room for deletions alone at its last answer."""
+        return self._parts is not None and self._parts.owner.full
+
+    async def __aenter__(self) -> Self:
+        if self._parts is not None:
+            raise UnavailableError("the store is open already")
+        parts = _Parts(self._path, self._publish, self._lost, progress_interval=self._progress_interval, hot=self._new_hot())
+        try:
+            await parts.owner.connect(self._connect())
+        except BaseException:
+            await parts.reader.close()
+            raise
+        self._parts = parts
+        parts.owner.follow(parts.feed.revision + 1)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._parts is not None:
+            parts, self._parts = self._parts, None
+            parts.feed.close()
+            await parts.owner.close()
+            await parts.reader.close()
+            self.range_cache.clear()
+
+    def _new_hot(self) -> HotKeys:
+        return HotKeys(max_keys=self._hot_keys, max_bytes=self._hot_bytes)
+
+    def _publish(self, events: Sequence[Event], revision: int) -> None:
+        parts = self._parts
+        if parts is None or revision <= parts.feed.revision:
+            return
+        for event in events:
+            parts.hot.writing(event.key)
+            self.range_cache.writing(event.key, event.mod_revision)
+            parts.writes.writing(event.key, event.mod_revision)
+        parts.hot.committed()
+        self.range_cache.committed()
+        parts.writes.known = revision
+        parts.feed.publish(events, revision)
+        parts.advanced()
+
+    def _lost(self) -> None:
+        if self._parts is not None:
+            self._parts.feed.close()
+            self._parts.give_up()
+        if self._told_lost is not None:
+            self._told_lost()
+
+    def _opened(self) -> _Parts:
+        if self._parts is None:
+            raise UnavailableError("the store is not open")
+        return self._parts
+
+
+class _Parts:
+    """The parts of an open store."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        publish: Callable[[Sequence[Event], int], None],
+        lost: Callable[[], None],
+        *,
+        progress_interval: float,
+        hot: HotKeys,
+    ) -> None:
+        self.hot = hot
+        self.writes = FollowedWrites()
+        self.reader = FollowingReader(path, self.writes)
+        revision = self.reader.state().revision
+        self.writes.begin(revision)
+        self.feed = Feed(self._read_changes, revision=revision, progress_interval=progress_interval)
+        self.owner = Owner(publish, lost)
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_lost = False
+
+    async def reached(self, revision: int) -> None:
+        """Wait until the events of a revision have come.
+
+        Raises:
+            UnavailableError: they do not come.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_WAIT):
+                while self.feed.revision < revision and not self._is_lost:
+                    future = asyncio.get_running_loop().create_future()
+                    self._waiting.append(future)
+                    await future
+        if self.feed.revision < revision:
+            raise UnavailableError("the process that owns the store does not tell of its writes")
+
+    def advanced(self) -> None:
+        """Events have come."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    def give_up(self) -> None:
+        """No further events come."""
+        self._is_lost = True
+        self.advanced()
+
+    async def _read_changes(self, prefix: str, after: int, until: int) -> Changes:
+        changes = self.reader.changes(prefix, after, until)
+        await asyncio.sleep(0)
+        return changes
