@@ -289,10 +289,10 @@ class Reader:
                     return
                 known = {name: int(text) for name, text in self._writer.acknowledged.copy().items() if text != "?"}
                 if number % 5 == 0:
-                    code, body = session.request("GET", PATH)
+                    code, body = _read(session, PATH)
                     items = body["items"] if code == 200 else []
                 elif name := next(itertools.islice(known, number % max(len(known), 1), None), ""):
-                    code, body = session.request("GET", f"{PATH}/{name}")
+                    code, body = _read(session, f"{PATH}/{name}")
                     known = {name: known[name]}
                     items = [body] if code == 200 else []
                 else:
@@ -305,9 +305,17 @@ class Reader:
                         for name, least in known.items()
                         if found.get(name, -1) < least
                     ]
-                elif code not in RETRIABLE:
+                elif code not in {0} | RETRIABLE:
                     self.complaints.append(f"{code} {body}")
                     self._stopped.wait(0.02)
+
+
+def _read(session: Session, path: str) -> tuple[int, Any]:
+    """The answer to a GET; the code is 0 where the connection was lost."""
+    try:
+        return session.request("GET", path)
+    except CONNECTION_ERRORS as error:
+        return 0, str(error)
 
 
 def listed(server: ServerProcess) -> dict[Key, dict[str, Any]]:

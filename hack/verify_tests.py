@@ -182,6 +182,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("start", "cli/test_process", "the command of a process"),
         Row("tuning", "cli/test_process", "a step of the process"),
     ],
+    "cli/workers": [Row("parent part running supervisor", "../e2e/test_workers", "processes that are started, killed and stopped")],
     "cli/envtest": [Row("apiserver warm", "cli/envtest/test_assets", "the processes are run by the program that starts them")],
     "cli/envtest/programs": [Row("etcd kube_apiserver kubectl", "cli/envtest/test_assets", "programs are written and then run")],
     "client": [

@@ -44,6 +44,7 @@ from kcp_py.storage.contract import StorageError
 from kcp_py.telemetry.logs import configure_logging
 
 if TYPE_CHECKING:
+    from kcp_py.cli.workers.part import Part
     from kcp_py.controlplane import ControlPlane
 
 _CONFIGURATION_ERRORS = (
@@ -85,6 +86,8 @@ def run_server(options: Options, *, out: IO[str], application: Application | Non
     from kcp_py.controllers import check_selection
     from kcp_py.controlplane.batteries import Batteries
 
+    if application is not None and options.workers > 1:
+        raise UsageError("--workers: more than one process cannot serve the control plane of a program (--app)")
     try:
         Batteries(options)
         # An application has names of its own, which are known when it has started.
@@ -121,10 +124,23 @@ def run_server(options: Options, *, out: IO[str], application: Application | Non
             raise CommandError(_named(error, options.root_directory)) from None
         except (CertificateError, ValueError) as error:
             raise CommandError(str(error)) from None
-        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(_run(options, listener, began, tls=tls, issued=issued, dev_users=dev_users, out=out, application=application))
+
+        def run(part: Part | None) -> int:
+            served = _run(
+                options, listener, began, tls=tls, issued=issued, dev_users=dev_users, out=out, application=application, part=part
+            )
+            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+                runner.run(served)
+            return 0
+
+        if options.workers > 1:
+            from kcp_py.cli.workers.running import run_workers
+
+            code = run_workers(options, listener, run)
+        else:
+            code = run(None)
         _log.info("server_stopped", uptime_seconds=round(time.monotonic() - began, 1))
-    return 0
+    return code
 
 
 async def _run(
@@ -137,13 +153,17 @@ async def _run(
     dev_users: Sequence[DevUser],
     out: IO[str],
     application: Application | None,
+    part: Part | None,
 ) -> None:
     from kcp_py.bootstrap import descriptions
     from kcp_py.controlplane import ControlPlane
 
     async with contextlib.AsyncExitStack() as stack:
         try:
-            entering = ControlPlane(options) if application is None else application.entered(options)
+            if part is not None:
+                entering: AbstractAsyncContextManager[ControlPlane] = part.control_plane(options)
+            else:
+                entering = ControlPlane(options) if application is None else application.entered(options)
             control_plane = await stack.enter_async_context(entering)
         except OSError as error:
             raise CommandError(_named(error, options.root_directory)) from error
@@ -154,11 +174,13 @@ async def _run(
                 raise
             raise application.failure(error) from error
         tune_runtime()
-        try:
-            write_kubeconfig(options, port=options.secure_port)
-        except OSError as error:
-            raise CommandError(f"{options.kubeconfig_file}: {error.strerror or error}") from None
-        await stack.enter_async_context(_maintained(options, tls))
+        is_first = part is None or part.is_owner
+        if is_first:
+            try:
+                write_kubeconfig(options, port=options.secure_port)
+            except OSError as error:
+                raise CommandError(f"{options.kubeconfig_file}: {error.strerror or error}") from None
+        await stack.enter_async_context(_maintained(options, tls, issues=is_first))
         if tls is not None:
             control_plane.gauges.add(
                 "kcp_certificate_expiration_timestamp_seconds",
@@ -181,13 +203,16 @@ async def _run(
             out.write(_next_steps(served, dev_users))
             out.flush()
 
+        app = control_plane.app if part is None else await stack.enter_async_context(part.joined(control_plane, announce))
         await serve(
-            control_plane.app,
+            app,
             listener,
             options,
             tls=None if tls is None else tls.context,
             on_shutdown=control_plane.begin_shutdown,
-            on_ready=announce,
+            on_ready=announce if part is None else part.ready,
+            stop=None if part is None else part.stop,
+            turns=None if part is None else part.turns,
         )
 
 
@@ -201,7 +226,7 @@ async def _description(options: Options, control_plane: ControlPlane) -> dict[st
         "url": options.external_url(options.secure_port),
         "storage": options.storage,
         "root_directory": str(options.root_directory),
-        "pid": os.getpid(),
+        "pid": os.getpid() if options.workers == 1 else os.getppid(),
         "uid": os.getuid(),
         "root_cluster_uid": await control_plane.root_cluster_uid(),
     }
@@ -246,13 +271,12 @@ def _shell_word(text: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _maintained(options: Options, tls: ReloadingContext | None) -> AsyncIterator[None]:
-    """Within it, memory is given back, replaced certificate files are taken up and own certificates are renewed."""
+async def _maintained(options: Options, tls: ReloadingContext | None, *, issues: bool) -> AsyncIterator[None]:
+    """Within it, memory is given back, replaced certificate files are taken up and, in one process, own certificates are renewed."""
     tasks = [asyncio.create_task(_release_memory())]
     if tls is not None:
-        tasks.append(
-            asyncio.create_task(maintain_certificates(options, tls, on_issued=partial(write_kubeconfig, options, port=options.secure_port)))
-        )
+        on_issued = partial(write_kubeconfig, options, port=options.secure_port) if issues else None
+        tasks.append(asyncio.create_task(maintain_certificates(options, tls, on_issued=on_issued)))
     try:
         yield
     finally:

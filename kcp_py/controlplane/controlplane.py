@@ -23,7 +23,7 @@ from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
 from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
 from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.catalog import Api, build_catalog
-from kcp_py.controlplane.datastore import GivenStorage, continue_token_key, start_compaction, storage_of, uses_store_of_options
+from kcp_py.controlplane.datastore import GivenStorage, continue_token_key, is_shared, start_compaction, storage_of, uses_store_of_options
 from kcp_py.controlplane.edge import EdgeParts, access_log_of, build_edge, storage_checks
 from kcp_py.controlplane.extensions import Extensions
 from kcp_py.controlplane.identity import Identity, build_identity
@@ -287,7 +287,7 @@ class ControlPlane(Extensions):
 
         clusters.on_gone(forget)
         charged = "quotas" in batteries and is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
-        quotas = QuotaLedger(storage, root, access.commit, shared=access.shared, quotas=charged, limits=limits)
+        quotas = QuotaLedger(storage, root, access.commit, shared=is_shared(storage, options), quotas=charged, limits=limits)
         await quotas.start()
         self._stack.push_async_callback(quotas.aclose)
         parts = AdmissionParts(

@@ -13,7 +13,9 @@ from kcp_py.storage.compaction import CompactionPolicy, run_compaction, run_shar
 from kcp_py.storage.contract import Compare, ConflictError, NoSpaceError, Put, Storage, StorageError, TellsRoom
 from kcp_py.storage.keys import internal_key
 from kcp_py.storage.opening import open_storage
+from kcp_py.storage.rangecache import range_cache_of
 from kcp_py.storage.watched import WatchedStorage
+from kcp_py.storage.wrapping import driver_of
 
 _TOKEN_KEY_BYTES: Final = 32
 
@@ -103,8 +105,19 @@ async def continue_token_key(storage: Storage, root: str) -> bytes:
             continue
 
 
+def is_shared(storage: Storage, options: Options) -> bool:
+    """Whether other processes write to a store."""
+    cache = range_cache_of(storage)
+    return options.workers > 1 or cache is None or cache.shared
+
+
 def start_compaction(options: Options, supervisor: Supervisor, storage: Storage, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Compact old revisions in the background. Servers of one etcd take turns, at the interval of the options; 0: never."""
+    """Compact old revisions in the background. Servers of one etcd take turns, at the interval of the options; 0: never.
+
+    A driver without the duty to compact has `compacts = False`: the process that owns the store does.
+    """
+    if not getattr(driver_of(storage), "compacts", True):
+        return
     if options.storage != "etcd":
         policy = CompactionPolicy(seconds=options.event_history_age, revisions=options.event_history_count)
         supervisor.start("compaction", lambda: run_compaction(storage, policy, clock=clock.monotonic, sleep=clock.sleep))

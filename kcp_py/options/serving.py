@@ -46,4 +46,11 @@ class ServingOptions:
     )
     keep_alive_timeout: float = setting(DURATION, 90.0, SERVING, "How long an idle connection is kept open.")
     listen_backlog: int = setting(integer(1, 65535), 2048, SERVING, "How many connections may wait for acceptance.")
+    workers: int = setting(
+        integer(1, 64),
+        1,
+        SERVING,
+        "How many processes serve requests, one for each core that they may use. They share the port and the sqlite store, which one of "
+        "them writes.",
+    )
     plain_http: bool = setting(BOOLEAN, default=False, section=SERVING, text="Serve without TLS. For benchmarks only.", hidden=True)

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import structlog
 
 from kcp_py.serving.addresses import client_of
+from kcp_py.serving.balance import Turns
 from kcp_py.serving.connectionlimits import ConnectionLimits, ConnectionSlot
 from kcp_py.serving.handshakes import HandshakeQueue
 
@@ -57,6 +58,7 @@ class Acceptor:
         *,
         tls: ssl.SSLContext | None,
         handshake_timeout: float,
+        turns: Turns | None = None,
     ) -> None:
         """Do not accept yet.
 
@@ -65,7 +67,10 @@ class Acceptor:
             limits: shared by all acceptors of the process.
             tls: None for plain connections.
             handshake_timeout: seconds that a client has for the TLS handshake.
+            turns: the share of this process, where several accept from the socket.
         """
+        self._turns = turns
+        self._has_waited = False
         self._listener = listener
         self._limits = limits
         self._tls = tls
@@ -84,12 +89,16 @@ class Acceptor:
             make_protocol: makes a `LimitedProtocol`.
         """
         self._make_protocol = make_protocol
+        if self._turns is not None:
+            self._turns.record(self._limits.taken)
         self._limits.on_free = self._resume
         self._resume()
 
     def close(self) -> None:
         """Accept no more, and give up connections whose handshake is not done."""
         self._closed = True
+        if self._turns is not None:
+            self._turns.leave()
         self._pause()
         if self._tls is None:
             # Each ends within a few turns. uvloop closes the transport of a cancelled one without telling its protocol, which may be
@@ -120,6 +129,12 @@ class Acceptor:
                 self._pause()
                 self._warn("connections_exhausted", "the limit on open files allows no further connection; new ones wait")
                 return
+            if self._turns is not None and not self._has_waited and (delay := self._turns.delay(self._limits.taken)):
+                self._pause()
+                self._retry = self._loop.call_later(delay, self._resume)
+                self._has_waited = True
+                return
+            self._has_waited = False
             try:
                 connection, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -135,6 +150,8 @@ class Acceptor:
                 connection.close()
                 self._warn("connections_refused", "a client address has as many connections as --max-connections-per-address allows")
                 continue
+            if self._turns is not None:
+                self._turns.record(self._limits.taken)
             connection.setblocking(False)
             task = self._loop.create_task(self._open(connection, address[0], slot))
             self._opening.add(task)

@@ -35,10 +35,15 @@ class ConnectionLimits:
             per_address: of one client address, or of one IPv6 network of 64 bits; 0 for no limit, `AUTOMATIC` for half of `total`.
                 Loopback addresses have no limit: a reverse proxy on the same machine stands for all of its clients.
         """
-        self._free = total
+        self._total = self._free = total
         self._per_address = max(1, total // 2) if per_address == AUTOMATIC else per_address
         self._taken: dict[str, int] = {}
         self.on_free: Callable[[], None] = _nothing
+
+    @property
+    def taken(self) -> int:
+        """The number of connections."""
+        return self._total - self._free
 
     @property
     def full(self) -> bool:

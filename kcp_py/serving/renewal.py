@@ -23,13 +23,14 @@ RENEWAL_POLL: Final = 3600.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.serving")
 
 
-async def maintain_certificates(options: Options, tls: ReloadingContext, *, on_issued: Callable[[], object]) -> None:
+async def maintain_certificates(options: Options, tls: ReloadingContext, *, on_issued: Callable[[], object] | None) -> None:
     """Reload and renew until it is cancelled.
 
     Args:
         options: says where the files are.
         tls: serves them.
-        on_issued: called in a thread when certificates were renewed. May raise OSError, which is logged.
+        on_issued: called in a thread when certificates were renewed. May raise OSError, which is logged. None leaves renewal and warnings
+            to another process.
     """
     until_renewal = RENEWAL_POLL
     until_warning = WARNING_INTERVAL
@@ -37,11 +38,11 @@ async def maintain_certificates(options: Options, tls: ReloadingContext, *, on_i
         await asyncio.sleep(FILES_POLL)
         until_renewal -= FILES_POLL
         try:
-            if until_renewal <= 0:
+            if until_renewal <= 0 and on_issued is not None:
                 until_renewal = RENEWAL_POLL
                 await asyncio.to_thread(_renew, options, on_issued)
             until_warning -= FILES_POLL
-            if until_warning <= 0:
+            if until_warning <= 0 and on_issued is not None:
                 until_warning = WARNING_INTERVAL
                 warn_of_expiry(options)
             if tls.reload_if_changed():

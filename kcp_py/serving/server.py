@@ -24,6 +24,7 @@ import uvicorn
 
 from kcp_py.options import Options
 from kcp_py.serving.accepting import Acceptor
+from kcp_py.serving.balance import Turns
 from kcp_py.serving.clientauthorities import ServerTLS
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, connections_that_fit
@@ -79,6 +80,7 @@ async def serve(
     on_shutdown: Callable[[], Awaitable[None] | None],
     on_ready: Callable[[], None],
     stop: asyncio.Event | None = None,
+    turns: Turns | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, or until `stop` is set, then end in order; return when the last request has ended.
 
@@ -94,12 +96,14 @@ async def serve(
         on_shutdown: may be a coroutine function.
         on_ready: called when connections are accepted.
         stop: set to end; signals are then left to the caller. None for signals, which need the main thread.
+        turns: the share of this process, where several accept from the socket.
     """
     acceptor = Acceptor(
         listener,
         ConnectionLimits(total=connections_that_fit(), per_address=options.max_connections_per_address),
         tls=tls,
         handshake_timeout=options.tls_handshake_timeout,
+        turns=turns,
     )
     limits = ReadLimits(
         max_head_bytes=options.max_request_header_bytes,

@@ -219,6 +219,13 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "without any, the provider's users are refused. `cluster` is empty for a provider of the operator.",
         ),
         "provider_recovered": _event("info", "issuer cluster", "The keys of an OpenID Connect provider can be fetched again."),
+        "process_ended": _event(
+            "error",
+            "process child_pid signal exit_code",
+            "A process of a server with several has ended by itself or by a signal. It is started again; with the `owner` all are.",
+        ),
+        "process_killed": _event("warning", "process child_pid", "A process that was to end has not done so in time, and was killed."),
+        "process_started": _event("info", "process child_pid", "A process of a server with several processes was started."),
         "proxy_cache_dropped": _event(
             "info",
             "path bytes reason",
@@ -313,6 +320,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         "storage_not_reopened": _event("warning", "error retry_seconds", "The database could not be opened after a failed write yet."),
         "storage_recovered": _event("info", "seconds", "The store answers again."),
         "storage_reopened": _event("warning", "revision", "The database was opened after a failed write. Writes are taken again."),
+        "storage_request_failed": _event(
+            "error", "", "A request of another process to the store failed because of a fault in the program: please report it."
+        ),
         "storage_room_again": _event("warning", "free_bytes", "The disk has room again. All writes are taken."),
         "storage_unavailable": _event(
             "error", "error", "The store does not answer. Logged once per outage; requests fail with 503 or 500."
@@ -326,6 +336,9 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
             "error",
             "error synced",
             "The system refused a write (or, not `synced`, could not bring it to the disk). No write is taken until the disk takes it.",
+        ),
+        "store_owner_lost": _event(
+            "error", "", "The process that owns the store has gone. This process ends and is started again with the next owner."
         ),
         "stream_failed": _event(
             "error",

@@ -15,6 +15,7 @@ import uvloop
 from uvicorn.server import ServerState
 
 from kcp_py.serving.accepting import Acceptor
+from kcp_py.serving.balance import ConnectionCounts, Turns
 from kcp_py.serving.connection import Connection
 from kcp_py.serving.connectionlimits import ConnectionLimits, ConnectionSlot
 from kcp_py.serving.context import ServerContext
@@ -73,8 +74,8 @@ class Named:
 
 
 @contextmanager
-def accepting(listener, limits, *, tls=None, handshake_timeout=60.0):
-    acceptor = Acceptor(listener, limits, tls=tls, handshake_timeout=handshake_timeout)
+def accepting(listener, limits, *, tls=None, handshake_timeout=60.0, turns=None):
+    acceptor = Acceptor(listener, limits, tls=tls, handshake_timeout=handshake_timeout, turns=turns)
     acceptor.start(Greeter)
     try:
         yield acceptor
@@ -296,3 +297,19 @@ async def test_a_connection_that_goes_on_over_websocket_keeps_its_seat(listener)
     acceptor.close()
     while state.tasks or limits.full:
         await asyncio.sleep(0)
+
+
+@pytest.mark.anyio
+async def test_a_connection_is_left_to_others_for_a_moment(listener):
+    """A process that has more connections than another one waits, and accepts what the other one has not taken."""
+    counts = ConnectionCounts(2)
+    counts.record(1, 0)
+    limits = ConnectionLimits(total=10, per_address=0)
+    with accepting(listener, limits, turns=Turns(counts, 0)):
+        greeted_by = [await greeted(listener) for _ in range(3)]
+        assert [greeting for greeting, _ in greeted_by] == [b"hello"] * 3
+        assert limits.taken == 3
+        assert counts.delay(1, 3) == 0
+    assert counts.delay(1, 9) == 0
+    for _, writer in greeted_by:
+        writer.close()

@@ -91,11 +91,6 @@ class Access:
     def __post_init__(self) -> None:
         self.range_cache = range_cache_of(self.storage)
 
-    @property
-    def shared(self) -> bool:
-        """Whether other servers write to the store."""
-        return self.range_cache is None or self.range_cache.shared
-
     def transact(
         self,
         cluster: Name,

@@ -31,6 +31,9 @@ class SharedStorage:
     are dropped by these events, and used when no later write can be read in the file.
     """
 
+    compacts = False
+    """The owner compacts the store."""
+
     def __init__(
         self,
         path: str | Path,
