@@ -193,6 +193,17 @@ def test_permissions_are_known_at_once(server: ServerProcess) -> None:
             assert second.request("GET", f"{PATH}/one", **user)[0] == 403
 
 
+def test_metrics_are_those_of_all_processes(server: ServerProcess) -> None:
+    """`/metrics` of any process has the samples of each of them."""
+    with ExitStack() as stack:
+        for session in one_of_each(server, stack).values():
+            code, text = session.request("GET", "/metrics")
+            assert code == 200
+            for name in PROCESSES:
+                assert f'process_resident_memory_bytes{{process="{name}"}} ' in text
+            assert text.count("# HELP apiserver_request_total ") == 1
+
+
 def test_clusters_are_apart_in_all_processes(server: ServerProcess) -> None:
     """Objects of one name in two clusters are two objects, in the caches of every process."""
     with ExitStack() as stack:

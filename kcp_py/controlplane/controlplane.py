@@ -74,6 +74,7 @@ class ControlPlane(Extensions):
         tap: the tap on the store, for controllers.
         snapshots: saves, restores and clones logical clusters.
         gauges: further metrics, which may be added at any time.
+        registry: all metrics.
     """
 
     app: ASGIApp
@@ -138,7 +139,7 @@ class ControlPlane(Extensions):
         self._fairness = fairness or InFlight()
         self._stack = AsyncExitStack()
         self.gauges = Gauges()
-        self._registry = MetricsRegistry()
+        self.registry = MetricsRegistry()
         self._stopping = False
         self._running = False
         self._feed = Feed()
@@ -255,8 +256,8 @@ class ControlPlane(Extensions):
         supervisor.start("token files", lambda: reload_tokens(token_files, identity.running))
         supervisor.start("authorization configuration", identity.configured.follow)
         self._stack.push_async_callback(identity.configured.aclose)
-        self._registry.register(identity.configured)
-        self._registry.register(identity.webhook_metrics)
+        self.registry.register(identity.configured)
+        self.registry.register(identity.webhook_metrics)
         supervisor.start("checks of watches", identity.running.sweep)
         supervisor.start("changes of permissions", identity.running.follow)
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
@@ -326,7 +327,7 @@ class ControlPlane(Extensions):
             call_when_past=None if clock is SYSTEM_CLOCK else clock.call_when_past,
             tokens=ContinueTokens(await continue_token_key(storage, root)),
             implicit_clusters=options.logical_clusters == "implicit",
-            metrics=RequestMetrics(self._registry),
+            metrics=RequestMetrics(self.registry),
             limits=RequestLimits(max_body_bytes=options.max_request_body_bytes, min_watch_seconds=int(options.min_request_timeout)),
         )
         # A filter may see the requests of this process, too: tests let them fail.
@@ -335,7 +336,7 @@ class ControlPlane(Extensions):
         self.client = LocalClient(self.backend, observer=observer)
         if accounts:
             supervisor.start("uses of tokens", lambda: service_accounts.record_uses(self.client))
-        self._registry.register(service_accounts.uses)
+        self.registry.register(service_accounts.uses)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout, quotas=quotas)
         self.snapshots = Snapshots(access, clusters, root=root, keys_of=self.tap.stored_keys, ledger=quotas)
         loops = start_controllers(
@@ -366,7 +367,7 @@ class ControlPlane(Extensions):
     def _monitored(self, storage: Storage, clusters_prefix: str) -> Monitored:
         options = self._options
         file = options.database_file if options.storage == "sqlite" and uses_store_of_options(self._given_storage) else None
-        return Monitored(storage, self.backend.fanout, clusters_prefix, file, self._registry, self.gauges, self._watchdog)
+        return Monitored(storage, self.backend.fanout, clusters_prefix, file, self.registry, self.gauges, self._watchdog)
 
     def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts | None, quotas: QuotaLedger) -> ASGIApp:
         checks = storage_checks(storage)
@@ -383,7 +384,7 @@ class ControlPlane(Extensions):
             service_accounts=service_accounts,
             quotas=quotas,
             checks=checks,
-            registry=self._registry,
+            registry=self.registry,
             gauges=self.gauges,
             access_log=access_log,
             tracer=self._tracer,

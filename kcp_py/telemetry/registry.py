@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -22,11 +22,20 @@ class Registry(Protocol):
     def collect(self) -> Iterable[Metric]: ...
 
 
+class Processes(Protocol):
+    """The metrics of all processes of a server: `processes.ProcessMetrics`."""
+
+    async def others(self) -> Sequence[bytes]: ...
+    def merged(self, reports: Sequence[bytes], /) -> Iterator[Metric]: ...
+
+
 class MetricsRegistry:
     """The collectors of one server."""
 
     def __init__(self) -> None:
         self._collectors: list[Collector] = []
+        self.processes: Processes | None = None
+        """Combines the metrics with those of other processes of the server; None where it has one process."""
 
     def register(self, collector: Collector, /) -> None:
         """Add a collector for the lifetime of the server."""

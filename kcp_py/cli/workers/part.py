@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 import structlog
@@ -19,9 +19,10 @@ from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
 from kcp_py.serving.balance import Turns
 from kcp_py.serving.context import ASGIApp
-from kcp_py.storage.contract import Storage
+from kcp_py.storage.contract import Storage, UnavailableError
 from kcp_py.storage.shared import SharedRevisions, SharedStorage, StorageServer
 from kcp_py.storage.sqlite import SQLiteStorage
+from kcp_py.telemetry.processes import ProcessMetrics
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger("kcp_py.cli")
 
@@ -55,6 +56,8 @@ class Part:
         self._grace = grace
         self._parent: Parent | None = None
         self._server: StorageServer | None = None
+        self._driver: SharedStorage | None = None
+        self._metrics: ProcessMetrics | None = None
         self._attaching: set[asyncio.Task[None]] = set()
 
     def control_plane(self, options: Options) -> ControlPlane:
@@ -75,7 +78,8 @@ class Part:
     def _shared(self, options: Options) -> Storage:
         store = self._store
         assert store is not None
-        return SharedStorage(options.database_file, lambda: store, self._revisions, lost=self._lost)
+        self._driver = SharedStorage(options.database_file, lambda: store, self._revisions, lost=self._lost, report=self._report)
+        return self._driver
 
     @contextlib.asynccontextmanager
     async def joined(self, control_plane: ControlPlane, announce: Callable[[], None]) -> AsyncIterator[ASGIApp]:
@@ -89,9 +93,10 @@ class Part:
         """
         parent = self._parent = Parent(self._channel, attach=self._attach, announce=announce)
         self.stop, self.ready = parent.stop, parent.ready
+        self._metrics = control_plane.registry.processes = ProcessMetrics(self.name, control_plane.registry, self._others)
         try:
             if self.is_owner:
-                async with StorageServer(control_plane.backend.access.storage) as self._server:
+                async with StorageServer(control_plane.backend.access.storage, report=self._report) as self._server:
                     yield Freshness(control_plane.app, control_plane.backend.fanout, self._revisions)
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self._grace):
@@ -100,6 +105,18 @@ class Part:
                 yield Freshness(control_plane.app, control_plane.backend.fanout, self._revisions)
         finally:
             parent.close()
+
+    async def _report(self) -> bytes:
+        return b"[]" if self._metrics is None else await asyncio.to_thread(self._metrics.report)
+
+    async def _others(self) -> Sequence[bytes]:
+        if self._server is not None:
+            return await self._server.reports()
+        assert self._driver is not None
+        try:
+            return await self._driver.reports()
+        except UnavailableError:
+            return ()
 
     def _attach(self, connected: socket.socket) -> None:
         if self._server is None:

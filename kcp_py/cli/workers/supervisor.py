@@ -53,7 +53,7 @@ Start = Callable[[Process, socket.socket, socket.socket | None], int]
 class _Child:
     """One life of a process."""
 
-    __slots__ = ("channel", "is_ready", "kill_at", "pid", "process", "ready_at")
+    __slots__ = ("channel", "is_ready", "is_told", "kill_at", "pid", "process", "ready_at")
 
     def __init__(self, process: Process, pid: int, channel: socket.socket) -> None:
         self.process = process
@@ -61,12 +61,15 @@ class _Child:
         self.channel = channel
         self.is_ready = False
         self.ready_at = 0.0
+        self.is_told = False
+        """Whether it was told to end."""
         self.kill_at = math.inf
-        """When it is killed; it was told to end before."""
+        """When it is killed."""
 
     def end(self, seconds: float) -> None:
         """Let it end in order, and have it killed after some seconds."""
-        if self.kill_at == math.inf:
+        if not self.is_told:
+            self.is_told = True
             os.kill(self.pid, signal.SIGTERM)
         self.kill_at = min(self.kill_at, time.monotonic() + seconds)
 
@@ -286,7 +289,8 @@ class ProcessSupervisor:
             if process is self._owner and code > 0 and self._code == 0:
                 self._code = code
             return
-        _log.error("process_ended", process=process.name, child_pid=child.pid, **_told(code))
+        if not child.is_told:
+            _log.error("process_ended", process=process.name, child_pid=child.pid, **_told(code))
         restart = self._restarts[process]
         if child.is_ready and time.monotonic() - child.ready_at > SETTLED_SECONDS:
             restart.delay = SHORTEST_DELAY

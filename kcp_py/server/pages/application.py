@@ -22,7 +22,7 @@ from kcp_py.server.pages.health import ENDPOINTS, HealthChecks
 from kcp_py.server.pages.paths import Paths
 from kcp_py.server.pages.version import version_document
 from kcp_py.server.status import representation_of_errors, write_status
-from kcp_py.telemetry.registry import Collector, Registry
+from kcp_py.telemetry.registry import Collector, MetricsRegistry, Processes, Registry
 
 _FIXED_PATHS: Final = ("/healthz", "/livez", "/metrics", "/readyz", "/version")
 
@@ -71,7 +71,11 @@ def create_application(*, checks: HealthChecks, registry: Registry, paths: Paths
 
     @application.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
-        return Response(await asyncio.to_thread(generate_latest, everything), media_type=CONTENT_TYPE_LATEST)
+        processes = registry.processes if isinstance(registry, MetricsRegistry) else None
+        if processes is None:
+            return Response(await asyncio.to_thread(generate_latest, everything), media_type=CONTENT_TYPE_LATEST)
+        whole = _Merged(processes, await processes.others())
+        return Response(await asyncio.to_thread(generate_latest, whole), media_type=CONTENT_TYPE_LATEST)
 
     return application
 
@@ -97,6 +101,17 @@ class _Everything(LibraryCollector):
     def collect(self) -> Iterator[Metric]:
         for collector in self._collectors:
             yield from collector.collect()
+
+
+class _Merged(LibraryCollector):
+    """What `/metrics` shows of several processes."""
+
+    def __init__(self, processes: Processes, reports: Sequence[bytes]) -> None:
+        self._processes = processes
+        self._reports = reports
+
+    def collect(self) -> Iterator[Metric]:
+        return self._processes.merged(self._reports)
 
 
 def _json(document: Any) -> Response:

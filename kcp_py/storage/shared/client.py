@@ -11,6 +11,7 @@ from kcp_py.storage.contract import Compare, Event, Operation, StorageError, Una
 from kcp_py.storage.shared import messages
 from kcp_py.storage.shared.frames import Frames
 from kcp_py.storage.shared.messages import Fields
+from kcp_py.storage.shared.owner import Report, no_report
 
 _GONE = "the process that owns the store has gone"
 
@@ -18,17 +19,21 @@ _GONE = "the process that owns the store has gone"
 class Owner:
     """Requests to the owner, and its events. It is not connected again after it was lost: another owner has other processes."""
 
-    def __init__(self, publish: Callable[[Sequence[Event], int], None], lost: Callable[[], None]) -> None:
+    def __init__(self, publish: Callable[[Sequence[Event], int], None], lost: Callable[[], None], report: Report = no_report) -> None:
         """Not connected yet.
 
         Args:
             publish: called with the events and the revision of each batch, in order, and never with a part of a revision.
             lost: called once, when the connection has ended and was not closed here.
+            report: what this process tells the others of itself.
         """
         self.full = False
         """Whether the disk had room for deletions alone at the last answer."""
         self._publish = publish
         self._told_lost = lost
+        self._report = report
+        self._reporting: set[asyncio.Task[None]] = set()
+        self._collecting: dict[int, asyncio.Future[list[bytes]]] = {}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._events: list[Event] = []
@@ -57,6 +62,23 @@ class Owner:
         """`Storage.check`; the revision of the store."""
         number = next(self._numbers)
         return await self._ask(number, messages.number_message(messages.CHECK, number))
+
+    async def reports(self) -> list[bytes]:
+        """The reports of the other processes.
+
+        Raises:
+            UnavailableError: the owner has gone.
+        """
+        if self._is_closing or self._frames is None or not self._frames.is_open:
+            raise UnavailableError(_GONE)
+        number = next(self._numbers)
+        future: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+        self._collecting[number] = future
+        try:
+            self._send(messages.number_message(messages.COLLECT, number))
+            return await future
+        finally:
+            del self._collecting[number]
 
     async def compact(self, revision: int) -> None:
         """`Storage.compact`."""
@@ -103,9 +125,21 @@ class Owner:
                 future = self._waiting.get(number)
                 if future is not None and not future.done():
                     future.set_result(revision)
+            case messages.COLLECTED:
+                number, reports = fields.reports()
+                collecting = self._collecting.get(number)
+                if collecting is not None and not collecting.done():
+                    collecting.set_result(reports)
+            case messages.ASK:
+                task = asyncio.get_running_loop().create_task(self._tell(fields.number()))
+                self._reporting.add(task)
+                task.add_done_callback(self._reporting.discard)
             case messages.FAILED:
                 number, error = fields.failed()
                 self._fail(number, error)
+
+    async def _tell(self, number: int) -> None:
+        self._send(messages.reports_message(messages.REPORT, number, [await self._report()]))
 
     def _fail(self, number: int, error: StorageError) -> None:
         future = self._waiting.get(number)
@@ -116,6 +150,9 @@ class Owner:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(UnknownOutcomeError(_GONE))
+        for collecting in self._collecting.values():
+            if not collecting.done():
+                collecting.set_exception(UnavailableError(_GONE))
         if not self._closed.done():
             self._closed.set_result(None)
         if not self._is_closing:

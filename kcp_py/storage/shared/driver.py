@@ -13,6 +13,7 @@ from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Compare, Event, KeyValue
 from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.shared.client import Owner
+from kcp_py.storage.shared.owner import Report, no_report
 from kcp_py.storage.shared.revisions import SharedRevisions
 from kcp_py.storage.sqlite.driver import HOT_BYTES, HOT_KEYS, PROGRESS_INTERVAL, SPAN_BYTES
 from kcp_py.storage.sqlite.following import FollowedWrites, FollowingReader
@@ -41,6 +42,7 @@ class SharedStorage:
         revisions: SharedRevisions,
         *,
         lost: Callable[[], None] | None = None,
+        report: Report = no_report,
         progress_interval: float = PROGRESS_INTERVAL,
         hot_keys: int = HOT_KEYS,
         hot_bytes: int = HOT_BYTES,
@@ -53,6 +55,7 @@ class SharedStorage:
             connect: a socket whose other end was given to `StorageServer.attach`.
             revisions: those that the owner sets.
             lost: called when the owner has gone. Writes and watches then fail for good.
+            report: what this process tells the others of itself.
             progress_interval: as that of `SQLiteStorage`.
             hot_keys: as that of `SQLiteStorage`.
             hot_bytes: as that of `SQLiteStorage`.
@@ -62,6 +65,7 @@ class SharedStorage:
         self._connect = connect
         self._revisions = revisions
         self._told_lost = lost
+        self._report = report
         self._progress_interval = progress_interval
         self._hot_keys = hot_keys
         self._hot_bytes = hot_bytes
@@ -130,6 +134,14 @@ class SharedStorage:
         """`Storage.compact`, if the owner allows it."""
         await self._opened().owner.compact(revision)
 
+    async def reports(self) -> list[bytes]:
+        """The reports of the other processes that answer in time.
+
+        Raises:
+            UnavailableError: the owner has gone.
+        """
+        return await self._opened().owner.reports()
+
     async def check(self) -> None:
         """`Storage.check`."""
         parts = self._opened()
@@ -144,7 +156,7 @@ class SharedStorage:
     async def __aenter__(self) -> Self:
         if self._parts is not None:
             raise UnavailableError("the store is open already")
-        parts = _Parts(self._path, self._publish, self._lost, progress_interval=self._progress_interval, hot=self._new_hot())
+        parts = _Parts(self._path, self._publish, self._lost, self._report, progress_interval=self._progress_interval, hot=self._new_hot())
         try:
             await parts.owner.connect(self._connect())
         except BaseException:
@@ -200,6 +212,7 @@ class _Parts:
         path: str | Path,
         publish: Callable[[Sequence[Event], int], None],
         lost: Callable[[], None],
+        report: Report,
         *,
         progress_interval: float,
         hot: HotKeys,
@@ -210,7 +223,7 @@ class _Parts:
         revision = self.reader.state().revision
         self.writes.begin(revision)
         self.feed = Feed(self._read_changes, revision=revision, progress_interval=progress_interval)
-        self.owner = Owner(publish, lost)
+        self.owner = Owner(publish, lost, report)
         self._waiting: list[asyncio.Future[None]] = []
         self._is_lost = False
 

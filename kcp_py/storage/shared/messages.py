@@ -45,6 +45,15 @@ FAILED: Final = 7
 EVENTS: Final = 8
 """From the owner: revision, whether a batch ends here, events."""
 
+ASK: Final = 9
+"""From the owner: id. Asks for the report of a process."""
+REPORT: Final = 10
+"""To the owner: id, a report."""
+COLLECT: Final = 11
+"""To the owner: id. Asks for the reports of all other processes."""
+COLLECTED: Final = 12
+"""From the owner: id, reports."""
+
 HEAD: Final = struct.Struct("<IB")
 NUMBER: Final = struct.Struct("<Q")
 _LENGTH: Final = struct.Struct("<I")
@@ -133,6 +142,11 @@ def events_message(events: Sequence[Event], revision: int, *, is_last: bool) -> 
     return message(EVENTS, *parts)
 
 
+def reports_message(kind: int, number: int, reports: Sequence[bytes]) -> bytes:
+    """`REPORT`, which has one report, or `COLLECTED`."""
+    return message(kind, _COUNTED.pack(number, len(reports)), *map(_blob, reports))
+
+
 class Fields:
     """The fields of a received message, read in order."""
 
@@ -162,6 +176,11 @@ class Fields:
             value = self._blob()
             operations.append(Put(key, value) if value else Delete(key))
         return number, compares, operations
+
+    def reports(self) -> tuple[int, list[bytes]]:
+        """The fields of `REPORT` and `COLLECTED`."""
+        number, count = self._unpack(_COUNTED)
+        return number, [self._blob() for _ in range(count)]
 
     def done(self) -> tuple[int, int, bool]:
         """The fields of `DONE`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final, Self
 
@@ -21,7 +22,18 @@ EVENTS_PER_MESSAGE: Final = 256
 BYTES_PER_MESSAGE: Final = 1 << 20
 """Bytes of values with which a message of events ends."""
 
+LONGEST_REPORT: Final = 2.0
+"""Seconds after which the report of a process is left out."""
+
+Report = Callable[[], Awaitable[bytes]]
+"""What a process tells the others of itself, such as its metrics. The store does not look at it."""
+
 _log: Final = structlog.get_logger("kcp_py.storage")
+
+
+async def no_report() -> bytes:
+    """Nothing to tell."""
+    return b""
 
 
 class StorageServer:
@@ -30,8 +42,16 @@ class StorageServer:
     Compaction is left to the owner: a request for it is refused unless it is allowed.
     """
 
-    def __init__(self, storage: Storage, *, allow_compaction: bool = False) -> None:
+    def __init__(self, storage: Storage, *, allow_compaction: bool = False, report: Report = no_report) -> None:
+        """Serve nothing yet.
+
+        Args:
+            storage: the store, which is open.
+            allow_compaction: whether other processes may compact it.
+            report: what this process tells the others of itself. May raise nothing.
+        """
         self._storage = storage
+        self._report = report
         self._allow_compaction = allow_compaction
         self._room = room_of(storage)
         self._clients: set[_Client] = set()
@@ -53,6 +73,20 @@ class StorageServer:
         except BaseException:
             self.gone(client)
             raise
+
+    async def reports(self, *, asked_by: _Client | None = None) -> list[bytes]:
+        """The reports of the other processes; of all that answer in time.
+
+        Args:
+            asked_by: the process that asks, which then gets that of this process in place of its own.
+        """
+        waiting = [asyncio.ensure_future(client.report()) for client in self._clients if client is not asked_by]
+        own = [] if asked_by is None else [await self._report()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=LONGEST_REPORT)
+            for one in late:
+                one.cancel()
+        return own + [one.result() for one in waiting if one.done()]
 
     async def drained(self) -> None:
         """Return when no process is connected."""
@@ -90,6 +124,10 @@ class StorageServer:
         """Answer `COMPACT`."""
         number, revision = fields.number(), fields.number()
         return await self._answer(number, self._compact(revision))
+
+    async def collect(self, fields: Fields, client: _Client) -> bytes:
+        """Answer `COLLECT`."""
+        return messages.reports_message(messages.COLLECTED, fields.number(), await self.reports(asked_by=client))
 
     async def _check(self) -> int:
         await self._storage.check()
@@ -142,6 +180,8 @@ class _Client:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._following: asyncio.Task[None] | None = None
         self._frames: Frames | None = None
+        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._questions = itertools.count(1)
 
     async def connect(self, connected: socket.socket) -> None:
         self._frames = await Frames.over(connected, self._receive, self._lost)
@@ -157,6 +197,18 @@ class _Client:
             await asyncio.wait(tasks)
         self._server.gone(self)
 
+    async def report(self) -> bytes:
+        """The report of the process."""
+        assert self._frames is not None
+        number = next(self._questions)
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        try:
+            self._frames.send(messages.number_message(messages.ASK, number))
+            return await future
+        finally:
+            self._asked.pop(number, None)
+
     def _receive(self, kind: int, data: bytes) -> None:
         assert self._frames is not None
         fields = Fields(data)
@@ -171,6 +223,13 @@ class _Client:
                 task = self._tasks.get(fields.number())
                 if task is not None:
                     task.cancel()
+            case messages.COLLECT:
+                self._run(data, self._server.collect(fields, self))
+            case messages.REPORT:
+                number, reports = fields.reports()
+                future = self._asked.pop(number, None)
+                if future is not None and not future.done():
+                    future.set_result(b"".join(reports))
             case messages.FOLLOW if self._following is None:
                 self._following = asyncio.get_running_loop().create_task(self._server.follow(self._frames, fields))
             case _:

@@ -15,6 +15,7 @@ from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.shared import StorageServer
 from kcp_py.storage.shared.client import Owner
 from kcp_py.storage.shared.messages import HEAD
+from kcp_py.storage.shared.owner import Report, no_report
 from kcp_py.storage.wrapping import StorageCall, WrappedStorage
 
 TIMEOUT = 60
@@ -27,11 +28,11 @@ def ignored(*_: object) -> None:
 
 
 @asynccontextmanager
-async def connected(server: StorageServer) -> AsyncIterator[tuple[Owner, asyncio.Event]]:
+async def connected(server: StorageServer, report: Report = no_report) -> AsyncIterator[tuple[Owner, asyncio.Event]]:
     """A client of a server, and what says that the connection was lost."""
     lost = asyncio.Event()
     near, far = socket.socketpair()
-    owner = Owner(ignored, lost.set)
+    owner = Owner(ignored, lost.set, report)
     await server.attach(far)
     await owner.connect(near)
     try:
@@ -130,3 +131,25 @@ async def test_a_store_that_cannot_tell_what_happened_loses_its_clients() -> Non
     async with MemoryStorage() as storage, StorageServer(Cut(storage)) as server, connected(server) as (owner, lost):
         owner.follow(1)
         await lost.wait()
+
+
+@pytest.mark.anyio
+async def test_processes_report_to_each_other() -> None:
+    """Each process gets the reports of all others, with that of the owner; one that does not answer is left out."""
+
+    async def report(text: bytes) -> bytes:
+        return text
+
+    async with (
+        MemoryStorage() as storage,
+        StorageServer(storage, report=lambda: report(b"owner")) as server,
+        connected(server, lambda: report(b"one")) as (one, _),
+        connected(server, lambda: report(b"")) as (two, _),
+    ):
+        assert await server.reports() in ([b"one", b""], [b"", b"one"])
+        assert await one.reports() == [b"owner", b""]
+        assert await two.reports() == [b"owner", b"one"]
+        near, far = socket.socketpair()
+        await server.attach(far)
+        assert await two.reports() == [b"owner", b"one"]
+        near.close()
