@@ -40,6 +40,7 @@ from tests.benchmarks.tokens import TOKEN_ROWS
 from tests.benchmarks.types import TYPE_ROWS
 from tests.benchmarks.watches import WATCH_ROWS
 from tests.benchmarks.webhooks import WEBHOOK_ROWS
+from tests.benchmarks.workers import WORKER_ROWS
 
 GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = (
     REQUEST_ROWS,
@@ -65,6 +66,7 @@ GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = 
     PACKAGE_ROWS,
     INFORMER_ROWS,
     PROXY_ROWS,
+    WORKER_ROWS,
 )
 ROWS = dict(chain.from_iterable(group.items() for group in GROUPS))
 

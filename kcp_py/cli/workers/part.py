@@ -22,6 +22,7 @@ from kcp_py.serving.context import ASGIApp
 from kcp_py.storage.contract import Storage, UnavailableError
 from kcp_py.storage.shared import SharedRevisions, SharedStorage, StorageServer
 from kcp_py.storage.sqlite import SQLiteStorage
+from kcp_py.storage.sqlite.driver import SPAN_BYTES
 from kcp_py.telemetry.processes import ProcessMetrics
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger("kcp_py.cli")
@@ -71,14 +72,26 @@ class Part:
 
     def _owned(self, options: Options) -> Callable[[Storage], Storage]:
         def make(_: Storage) -> Storage:
-            return SQLiteStorage(options.database_file, reserve_bytes=options.storage_reserve, follower=self._revisions)
+            return SQLiteStorage(
+                options.database_file,
+                reserve_bytes=options.storage_reserve,
+                follower=self._revisions,
+                span_bytes=SPAN_BYTES // options.workers,
+            )
 
         return make
 
     def _shared(self, options: Options) -> Storage:
         store = self._store
         assert store is not None
-        self._driver = SharedStorage(options.database_file, lambda: store, self._revisions, lost=self._lost, report=self._report)
+        self._driver = SharedStorage(
+            options.database_file,
+            lambda: store,
+            self._revisions,
+            lost=self._lost,
+            report=self._report,
+            span_bytes=SPAN_BYTES // options.workers,
+        )
         return self._driver
 
     @contextlib.asynccontextmanager
@@ -138,6 +151,7 @@ def shared_among(options: Options) -> Options:
     return dataclasses.replace(
         options,
         max_body_bytes_in_flight=total,
+        watch_history_bytes=options.watch_history_bytes // options.workers,
         max_cluster_body_bytes_in_flight=min(options.max_cluster_body_bytes_in_flight, total),
     )
 
