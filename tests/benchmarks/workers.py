@@ -1,12 +1,12 @@
 """Several processes on one port (`--workers`), compared with one process in the same run.
 
-The load takes a core, so that two processes never have two cores for themselves on a machine of two. Therefore the processor time of the
-busiest process is measured: as many requests as it allows a second are answered where each process has a core.
+The load takes a core, so that two processes never have two cores for themselves on a machine of two. Therefore all processes of a server
+share one core, which they keep busy, and the processor time of the busiest one is measured: as many requests as it allows a second are
+answered where each process has a core.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,7 +16,7 @@ from typing import Final
 
 from tests.benchmarks.load import run
 from tests.benchmarks.objects import creates, gadgets, install
-from tests.benchmarks.processes import CORES, Process, kcp
+from tests.benchmarks.processes import Process, kcp
 from tests.benchmarks.row import Row
 
 _OBJECTS: Final = 5_000
@@ -34,8 +34,6 @@ async def workers_row(directory: Path) -> AsyncIterator[Row]:
         for server in (one, two):
             await install(server.target, "a")
             await run(server.target, creates(server.target, gadgets("a"), iter(names)), connections=64, expect=b" 201 ")
-        for pid in (two.process.pid, *_forked(two)):
-            os.sched_setaffinity(pid, CORES)
         rows: list[tuple[str, list[str], int]] = [
             ("GET of one 1 KB object", [f"{gadgets('a')}/g00001"], 5_000),
             ("GET of 5,000 objects in turn", [f"{gadgets('a')}/{name}" for name in names], 5_000),
