@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from kcp_py.serving.balance import DELAY, ConnectionCounts, Turns
+from tests.forks import forked
 
 
 @pytest.mark.parametrize(
@@ -41,8 +40,11 @@ def test_a_process_that_has_left_is_not_waited_for() -> None:
     assert two.delay(1) == 0
 
 
-def test_forked_processes_share_the_counts() -> None:
-    """What a forked process records is seen by its parent."""
+_PROGRAM = """
+import os
+from kcp_py.serving.balance import DELAY, ConnectionCounts
+
+def main():
     counts = ConnectionCounts(2)
     child = os.fork()
     if child == 0:
@@ -50,3 +52,10 @@ def test_forked_processes_share_the_counts() -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert counts.delay(0, 1) == DELAY
+"""
+
+
+def test_forked_processes_share_the_counts() -> None:
+    """The count that a forked process records is seen by its parent."""
+    with forked(_PROGRAM) as run:
+        assert run() == 0

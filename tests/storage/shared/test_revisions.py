@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
+from tests.forks import forked
 
+_PROGRAM = """
+import os
 from kcp_py.storage.shared import SharedRevisions
 
-
-def test_a_forked_process_sees_what_its_parent_sets() -> None:
-    """The memory is one for all processes that are forked, and numbers of 54 bits are kept."""
+def main():
     revisions = SharedRevisions()
     assert (revisions.begun, revisions.acknowledged) == (0, 0)
     down, up = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
+    if os.fork() == 0:
         os.read(down[0], 1)
         os.write(up[1], f"{revisions.begun} {revisions.acknowledged}".encode())
         os._exit(0)
@@ -22,6 +21,10 @@ def test_a_forked_process_sees_what_its_parent_sets() -> None:
     revisions.committed(1 << 53)
     os.write(down[1], b"x")
     assert os.read(up[0], 100).decode().split() == [str((1 << 53) + 1), str(1 << 53)]
-    os.waitpid(child, 0)
-    for descriptor in (*down, *up):
-        os.close(descriptor)
+"""
+
+
+def test_a_forked_process_sees_what_its_parent_sets() -> None:
+    """The memory is one for all processes that are forked, and numbers of 54 bits are kept."""
+    with forked(_PROGRAM) as run:
+        assert run() == 0
