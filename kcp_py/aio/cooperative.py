@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 SLICE_SECONDS: Final = 0.005
 """Work on the event loop after which a `TimeSlice` yields."""
@@ -13,6 +13,10 @@ THROTTLED_SLICE_SECONDS: Final = 0.001
 """Work on the event loop after which a `Throttle` closes."""
 BREAK: Final = 1.5
 """The duration of a break of a `Throttle`, as a multiple of the slice before it."""
+SCAN_BREAK: Final = 19.0
+"""`BREAK` for reads of the whole store: they use 5 % of a core."""
+SCAN_ALLOWANCE_SECONDS: Final = 0.1
+"""Reads of the whole store take this much work at the pace of other background work: small stores are read at once."""
 _IDLE_SECONDS: Final = 0.02
 """After this time without a step, the next step begins a new slice."""
 
@@ -39,15 +43,26 @@ class Throttle:
     break, so the share of background work falls as the load rises. A request waits for one slice at most.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic, seconds: float = THROTTLED_SLICE_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        seconds: float = THROTTLED_SLICE_SECONDS,
+        pause: float = BREAK,
+        allowance: float = 0.0,
+    ) -> None:
         """Create an open gate.
 
         Args:
             clock: returns seconds.
             seconds: the duration of a slice.
+            pause: the duration of a break, as a multiple of the slice before it.
+            allowance: seconds of work in slices whose breaks are `BREAK` times as long, before `pause` applies.
         """
         self._clock = clock
         self._seconds = seconds
+        self._pause = pause
+        self._allowance = allowance
         self._begun = self._latest = clock()
         self._break: asyncio.Future[None] | None = None
 
@@ -62,8 +77,15 @@ class Throttle:
         if (spent := now - self._begun) >= self._seconds:
             loop = asyncio.get_running_loop()
             self._break = loop.create_future()
-            loop.call_later(spent * BREAK, self._open)
+            allowed = self._allowance > 0
+            self._allowance -= spent
+            loop.call_later(spent * (BREAK if allowed else self._pause), self._open)
             await self.take()
+
+    @classmethod
+    def of_scans(cls) -> Self:
+        """A gate for reads of the whole store."""
+        return cls(pause=SCAN_BREAK, allowance=SCAN_ALLOWANCE_SECONDS)
 
     def _open(self) -> None:
         assert self._break is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
@@ -19,9 +21,17 @@ _CHUNK: Final = 50
 
 
 async def scan_changes(
-    storage: Storage, fanout: Fanout, keys: ResourceKeys, *, resource: GroupResource, wanted: ObjectFilter
+    storage: Storage, fanout: Fanout, keys: ResourceKeys, *, resource: GroupResource, wanted: ObjectFilter, throttle: Throttle
 ) -> AsyncGenerator[ObjectChange, None]:
     """Every change from now on, and between changes the existing objects that are wanted.
+
+    Args:
+        storage: the store.
+        fanout: its changes.
+        keys: of the resource.
+        resource: the resource.
+        wanted: which existing objects are shown.
+        throttle: passed before each page of existing objects. It does not delay changes.
 
     Raises:
         StatusError: the store cannot be read.
@@ -30,6 +40,7 @@ async def scan_changes(
         watcher = fanout.attach(keys.prefix, after=fanout.revision)
         pages = read_pages(storage, keys.prefix, limit=_CHUNK)
         complete = False
+        turn: asyncio.Task[None] | None = None
         try:
             while True:
                 events = await watcher.take()
@@ -42,6 +53,12 @@ async def scan_changes(
                 if complete:
                     await watcher.wait()
                     continue
+                if turn is None:
+                    turn = asyncio.create_task(throttle.take())
+                await asyncio.wait((turn, watcher.wait()), return_when=asyncio.FIRST_COMPLETED)
+                if not turn.done():
+                    continue
+                turn = None
                 page = await anext(pages, None)
                 if page is None:
                     complete = True
@@ -57,4 +74,6 @@ async def scan_changes(
         except StorageError as error:
             raise translate(error) from error
         finally:
+            if turn is not None:
+                turn.cancel()
             await fanout.detach(watcher)

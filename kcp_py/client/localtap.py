@@ -8,12 +8,14 @@ from functools import partial
 from itertools import chain
 from typing import Self
 
+from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
 from kcp_py.client.following import scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.client.requests import Resolver, write_request
+from kcp_py.client.scanning import ScanProgress
 from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import HeldNames
@@ -71,6 +73,9 @@ class LocalTap:
         self._content = StoredContent(access, clusters)
         self._crd_keys = crds.keys
         self._root = self._crd_keys.root
+        self._scans = Throttle.of_scans()
+        self.progress = ScanProgress(access.storage, fanout, self._root, throttle=self._scans)
+        """Reads the whole store step by step, and remembers across restarts how far it was read."""
         self._builtin = tables.builtin_resources
         self._builtin_names: dict[str, list[BuiltinNames]] = {}
         for one in tables.builtins:
@@ -95,7 +100,14 @@ class LocalTap:
     def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
         """`Tap.changes`."""
         group_resource = resource.group_resource
-        return scan_changes(self._access.storage, self._fanout, self._keys(group_resource), resource=group_resource, wanted=wanted)
+        return scan_changes(
+            self._access.storage,
+            self._fanout,
+            self._keys(group_resource),
+            resource=group_resource,
+            wanted=wanted,
+            throttle=self._scans,
+        )
 
     def on_removal(self, callback: Callable[[Name], None]) -> Callable[[], None]:
         """`Tap.on_removal`."""

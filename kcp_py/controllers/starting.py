@@ -10,7 +10,7 @@ from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.core.tokensecrets import CONTROLLER
-from kcp_py.client import Client, Tap
+from kcp_py.client import Client, LocalTap, Tap
 from kcp_py.controllers.clusterlimits import ClusterLimitsController, UsageLedger
 from kcp_py.controllers.clusterroles import ClusterRoleController
 from kcp_py.controllers.crds import CRDController
@@ -105,7 +105,9 @@ def start_controllers(
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster, schedule=clock.call_later, clock=clock.monotonic)
         throttle = Throttle()
         user = controller_user("generic-garbage-collector")
-        collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=_now(clock.time), throttle=throttle)
+        progress = tap.progress if isinstance(tap, LocalTap) else None
+        now = _now(clock.time)
+        collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=now, throttle=throttle, progress=progress)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
     local = [loop_of(signer)] if signer is not None and runs(signer.name) else []
     if usage is not None and runs(LOGICAL_CLUSTER_LIMITS):

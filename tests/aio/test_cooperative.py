@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kcp_py.aio.cooperative import BREAK, Throttle, TimeSlice
+from kcp_py.aio.cooperative import BREAK, SCAN_BREAK, Throttle, TimeSlice
 
 pytestmark = pytest.mark.anyio
 
@@ -75,3 +75,21 @@ async def test_a_throttle_does_not_count_idle_time() -> None:
         step = asyncio.ensure_future(throttle.take())
         await asyncio.sleep(0)
         assert step.done()
+
+
+async def test_a_throttle_of_scans_uses_less_after_its_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first breaks are short, and those after the allowance are long."""
+    clock = Clock()
+    throttle = Throttle(clock=clock, seconds=0.002, pause=SCAN_BREAK, allowance=0.005)
+    delays: list[float] = []
+    call_later = asyncio.get_running_loop().call_later
+
+    def at_once(delay: float, callback: object) -> asyncio.TimerHandle:
+        delays.append(delay)
+        return call_later(0, callback)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", at_once)
+    for _ in range(4):
+        await throttle.take()
+        clock.now += 0.004
+    assert delays == [pytest.approx(0.004 * BREAK), pytest.approx(0.004 * BREAK), pytest.approx(0.004 * SCAN_BREAK)]

@@ -7,19 +7,22 @@ in memory; here a cluster has one while objects are removed in it, and only obje
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Final
 
 from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError, is_absent
-from kcp_py.apimachinery.kinds import CRDS, GroupResource, GroupVersionResource
-from kcp_py.client import ApiResource, Client, ObjectChange, ObjectFilter, Tap
+from kcp_py.apimachinery.kinds import CRDS, GroupVersionResource
+from kcp_py.client import ApiResource, Client, ObjectChange, Tap
+from kcp_py.client.scanning import ScanProgress
+from kcp_py.controllers.garbage.checks import CHECK, CONCERNED, SAVE_SECONDS, Checks
 from kcp_py.controllers.garbage.graph import Graph
 from kcp_py.controllers.garbage.graphs import Graphs
 from kcp_py.controllers.garbage.owners import InvalidOwnerError, OwnerLookup, UnresolvedOwnerError
-from kcp_py.controllers.garbage.ownership import CONCERNING, FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, read_facts
+from kcp_py.controllers.garbage.ownership import FOREGROUND, ORPHAN, Facts, Item, Reference, facts_of, read_facts
+from kcp_py.controllers.garbage.references import OwnerReferences
 from kcp_py.controllers.garbage.reporting import report_invalid_owner
 from kcp_py.controllers.names import GARBAGE_COLLECTOR
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
@@ -27,8 +30,6 @@ from kcp_py.logicalcluster import Name
 
 _GRAPH: Final = ""
 """The key of a cluster's graph itself."""
-_CHECK: Final = "?"
-"""The key that causes a check of all objects of a cluster."""
 _PORTION: Final = 500
 """Items that are queued at once for one cluster."""
 _MOST_QUEUED: Final = 2_000
@@ -36,10 +37,6 @@ _MOST_QUEUED: Final = 2_000
 _SWEEP_SECONDS: Final = 60.0
 _TOGETHER: Final = 8
 """Dependents whose owner references are removed at the same time."""
-
-_IGNORED: Final = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
-_CONCERNED: Final = ObjectFilter(contains=CONCERNING, ignored=_IGNORED, always=frozenset((CRDS.group_resource,)))
-"""Objects that may have owners or wait for dependents, removals, and changes of what a cluster serves."""
 
 
 class GarbageCollector:
@@ -58,6 +55,8 @@ class GarbageCollector:
         graphs: Graphs | None = None,
         throttle: Throttle | None = None,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        progress: ScanProgress | None = None,
+        save_seconds: float = SAVE_SECONDS,
     ) -> None:
         """Prepare; `follow` begins to observe.
 
@@ -69,6 +68,8 @@ class GarbageCollector:
             graphs: for tests.
             throttle: of the reconcile loop of this collector.
             sleep: for tests.
+            progress: remembers across restarts how far objects were checked; None to check all objects each time.
+            save_seconds: between two checkpoints.
         """
         self._client = client
         self._tap = tap
@@ -78,14 +79,19 @@ class GarbageCollector:
         self._sleep = sleep
         self._graphs = graphs if graphs is not None else Graphs()
         self._owners = OwnerLookup(client, tap)
+        self._references = OwnerReferences(client)
         self._unresolved: set[Name] = set()
         """Clusters in which the kind of an owner was not served. A new CRD may change that."""
         self._missed = asyncio.Event()
+        self._checks: Checks | None = None
+        if progress is not None:
+            self._checks = Checks(progress, queue, self._examine, unresolved=self._unresolved, missed=self._missed, seconds=save_seconds)
+        self._tick = min(_SWEEP_SECONDS, save_seconds)
 
     async def follow(self, queue: WorkQueue) -> None:
-        """Read every object once, and again whenever changes were missed. Between, remove graphs that are not used any more."""
+        """Check what may not have been checked, and again whenever changes were missed. Between, remove graphs that are not used."""
         assert queue is self._queue
-        end = self._tap.observe(self._observe, concerned=_CONCERNED, missed=self._missed.set)
+        end = self._tap.observe(self._observe, concerned=CONCERNED, missed=self._missed.set)
         try:
             await self._keep_checking()
         finally:
@@ -96,19 +102,21 @@ class GarbageCollector:
             self._missed.clear()
             self._graphs.clear()
             self._unresolved.clear()
-            await self._check(None)
+            await (self._check(None) if self._checks is None else self._checks.run())
             while not self._missed.is_set():
                 try:
-                    async with asyncio.timeout(_SWEEP_SECONDS):
+                    async with asyncio.timeout(self._tick):
                         await self._missed.wait()
                 except TimeoutError:
                     self._graphs.sweep()
+                    if self._checks is not None:
+                        await self._checks.save_if_due()
 
     async def reconcile(self, key: Key) -> int:
         """`Controller.reconcile`."""
         if key.name == _GRAPH:
             await self._process_graph(key.cluster)
-        elif key.name == _CHECK:
+        elif key.name == CHECK:
             await self._check(key.cluster)
         else:
             try:
@@ -123,7 +131,7 @@ class GarbageCollector:
         cluster = change.cluster
         if change.resource == CRDS.group_resource and cluster in self._unresolved:
             self._unresolved.discard(cluster)
-            self._queue.add(Key(cluster, "", _CHECK))
+            self._queue.add(Key(cluster, "", CHECK))
         graph = self._graphs.get(cluster)
         if change.value is None and graph is not None and graph.ready and graph.empty:
             return
@@ -133,7 +141,7 @@ class GarbageCollector:
         if after is not None and after.owners and (before is None or before.owners != after.owners):
             self._queue.add(Key(cluster, "", item))
         if graph is None:
-            if after is not None and not after.awaits:
+            if after is not None and not after.awaits and not _releases(before, after):
                 return  # this cluster's graph has not been used yet
             graph = self._graph_of(cluster)
         if graph.ready:
@@ -208,20 +216,24 @@ class GarbageCollector:
         self._schedule(cluster, graph, graph.all_awaiting())
 
     def _stored(self, cluster: Name | None) -> AsyncGenerator[ObjectChange, None]:
-        return self._tap.stored_objects(cluster, concerned=_CONCERNED)
+        return self._tap.stored_objects(cluster, concerned=CONCERNED)
 
     async def _check(self, cluster: Name | None) -> None:
         """Read the stored objects: they may have lost their owners while no controller ran."""
         async with aclosing(self._stored(cluster)) as found:
             async for change in found:
-                assert change.value is not None
-                await self._throttle.take()
-                item = Item(change.resource, change.namespace, change.name)
-                if await self._is_settled(change.cluster, item, read_facts(change.value)):
-                    continue
-                self._queue.add(Key(change.cluster, "", item.text))
-                while len(self._queue) > _MOST_QUEUED and cluster is None:
-                    await self._sleep(0.01)
+                await self._examine(change, bounded=cluster is None)
+
+    async def _examine(self, change: ObjectChange, *, bounded: bool = True) -> None:
+        """Queue a stored object that needs work, when the queue has room or is not `bounded`."""
+        assert change.value is not None
+        await self._throttle.take()
+        item = Item(change.resource, change.namespace, change.name)
+        if await self._is_settled(change.cluster, item, read_facts(change.value)):
+            return
+        self._queue.add(Key(change.cluster, "", item.text))
+        while bounded and len(self._queue) > _MOST_QUEUED:
+            await self._sleep(0.01)
 
     async def _is_settled(self, cluster: Name, item: Item, facts: Facts) -> bool:
         """Whether an object needs no work."""
@@ -266,7 +278,7 @@ class GarbageCollector:
         if solid:
             if dangling or waiting:
                 # An owner that waits would wait for ever for a dependent that stays.
-                await self._drop(cluster, resource, item, facts.uid, {reference.uid for reference in (*dangling, *waiting)})
+                await self._references.drop(cluster, resource, item, facts.uid, {reference.uid for reference in (*dangling, *waiting)})
             return
         metadata = obj["metadata"]
         version = metadata["resourceVersion"]
@@ -281,7 +293,7 @@ class GarbageCollector:
             if dependents:
                 propagation = "Foreground"
                 if any((found := graph.awaiting(one)) is not None and found.awaits == FOREGROUND for one in dependents):
-                    await self._unblock(cluster, resource, item, facts.uid)
+                    await self._references.unblock(cluster, resource, item, facts.uid)
                     version = ""
         await self._delete(cluster, resource, item, facts, version=version, propagation=propagation)
 
@@ -330,7 +342,7 @@ class GarbageCollector:
             await self._orphan(cluster, list(graph.dependents(facts.uid)), facts.uid)
         elif graph.blocking(facts.uid):
             if graph.is_in_cycle(item.text):
-                await self._unblock(cluster, resource, item, facts.uid)
+                await self._references.unblock(cluster, resource, item, facts.uid)
             self._schedule(cluster, graph, [one for one in graph.dependents(facts.uid) if not graph.awaiting(one)])
             return
         await self._tap.remove_finalizer(cluster, resource, item.namespace, item.name, finalizer=facts.awaits, uid=facts.uid)
@@ -350,49 +362,9 @@ class GarbageCollector:
         served = await self._client.find_resource(cluster, item.resource)
         if served is None:
             raise errors.service_unavailable(f"{item.resource} is not served: {item.name} keeps its owner", retry_after_seconds=1)
-        await self._drop(cluster, served.resource, item, "", {uid})
+        await self._references.drop(cluster, served.resource, item, "", {uid})
 
-    # Owner references.
 
-    async def _drop(self, cluster: Name, resource: GroupVersionResource, item: Item, uid: str, owners: Collection[str]) -> None:
-        """Take owners, by their uids, from an object (of that uid, if one is given)."""
-
-        def change(references: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [reference for reference in references if reference["uid"] not in owners]
-
-        await self._rewrite(cluster, resource, item, uid, change)
-
-    async def _unblock(self, cluster: Name, resource: GroupVersionResource, item: Item, uid: str) -> None:
-        """Let an object block the deletion of none of its owners."""
-
-        def change(references: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [
-                {**reference, "blockOwnerDeletion": False} if reference.get("blockOwnerDeletion") else reference for reference in references
-            ]
-
-        await self._rewrite(cluster, resource, item, uid, change)
-
-    async def _rewrite(
-        self,
-        cluster: Name,
-        resource: GroupVersionResource,
-        item: Item,
-        uid: str,
-        change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
-    ) -> None:
-        """Change the owner references of an object; a missing one is not an error."""
-        try:
-            obj = await self._client.get(cluster, resource, item.namespace, item.name)
-            metadata = dict(obj["metadata"])
-            before = metadata.get("ownerReferences") or []
-            after = change(before)
-            if (uid and metadata["uid"] != uid) or after == before:
-                return
-            if after:
-                metadata["ownerReferences"] = after
-            else:
-                del metadata["ownerReferences"]
-            await self._client.update(cluster, resource, {**obj, "metadata": metadata})
-        except StatusError as error:
-            if error.code != 404:
-                raise
+def _releases(before: Facts | None, after: Facts) -> bool:
+    """Whether a change may end the wait of an owner for this object."""
+    return before is not None and before.owners != after.owners and any(owner.blocks for owner in before.owners)

@@ -83,6 +83,10 @@ class WorkQueue:
         """How many keys wait for their time."""
         return len(self._delayed)
 
+    def clusters(self) -> set[Name]:
+        """The clusters of all keys: of those that wait for a worker or for their time, and of those that workers have."""
+        return {*self._waiting, *self._taken, *(key.cluster for key in self._delayed)}
+
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as its turn comes."""
         self._stop_waiting(key)

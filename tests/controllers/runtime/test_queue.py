@@ -251,3 +251,11 @@ async def test_a_key_that_waits_for_removals_does_not_wait_for_its_time() -> Non
     queue.removed(A)
     assert len(queue) == 0
     assert not queue._awaited
+
+
+def test_the_clusters_of_all_keys_are_known() -> None:
+    """Of those that wait for a worker, and of those that wait for their time."""
+    queue = WorkQueue(schedule=lambda _, function: Timer(function))
+    queue.add(Key(Name("waiting"), "", "a"))
+    queue.add_after(Key(Name("later"), "", "a"), 60)
+    assert queue.clusters() == {"waiting", "later"}
