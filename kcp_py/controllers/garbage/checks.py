@@ -74,7 +74,7 @@ class Checks:
         """When the next checkpoint is written, on the clock of the event loop."""
 
     async def run(self) -> None:
-        """Check what has changed since the checkpoint, and what was not checked before it; without a checkpoint, all objects.
+        """Check the changes since the checkpoint, and the objects that it leaves out; without a checkpoint, all objects.
 
         Raises:
             StatusError: the store cannot be read.
