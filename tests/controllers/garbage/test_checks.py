@@ -14,6 +14,7 @@ from kcp_py.client import ObjectChange, ObjectFilter
 from kcp_py.client.scanning import Checkpoint, ScannedPage, ScanProgress
 from kcp_py.controllers.garbage import GarbageCollector
 from kcp_py.controllers.garbage.checks import CHECK, MOST_CHANGED, MOST_PENDING, Checks
+from kcp_py.controllers.garbage.graphs import Graphs
 from kcp_py.controllers.runtime.loop import ReconcileLoop
 from kcp_py.controllers.runtime.queue import Key, WorkQueue
 from kcp_py.logicalcluster import Name
@@ -251,3 +252,25 @@ async def test_an_idle_collector_writes_nothing() -> None:
             await registry.fanout.reached(revision)
         await checks.save_if_due()
         assert await registry.storage.revision() == revision
+
+
+async def test_an_owner_is_released_by_an_update_without_a_graph() -> None:
+    """A dependent that stops blocking an owner ends its wait, though the graph of the cluster was dropped."""
+    async with open_registry(MemoryStorage()) as registry:
+        queue, graphs = WorkQueue(per_cluster=8), Graphs()
+        collector = GarbageCollector(registry.client, registry.tap, queue, now=lambda: "2026-01-01T00:00:00Z", graphs=graphs)
+        registry.supervisor.start("garbage", ReconcileLoop(registry.tap, collector, collector.follow, queue=queue).run)
+        owner = await add(registry, TEAM, "owner")
+        await add(registry, TEAM, "held", reference(owner, blocks=True), finalizers=["example.com/hold"])
+        await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner", propagation="Foreground")
+
+        async def waits() -> bool:
+            held = await registry.client.get(TEAM, CONFIG_MAPS, "default", "held")
+            return "deletionTimestamp" in held["metadata"] and queue.idle
+
+        await registry.until(waits)
+        graphs.clear()
+        held = await registry.client.get(TEAM, CONFIG_MAPS, "default", "held")
+        del held["metadata"]["ownerReferences"]
+        await registry.client.update(TEAM, CONFIG_MAPS, held)
+        await registry.until_gone(TEAM, CONFIG_MAPS, "default", "owner")
