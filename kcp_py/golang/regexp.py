@@ -15,10 +15,11 @@ from typing import Any, Final
 import re2
 
 _CACHED: Final = 2048
-_KNOWN_LENGTH: Final = 64
+"""Compiled patterns kept, over all tenants. The key is the whole pattern, so that sharing reveals nothing."""
 _MOST_KNOWN: Final = 16
 """Texts of a pattern that are remembered because it was found in them: fields of many objects, and of one in all its writes, are equal."""
-"""Compiled patterns kept, over all tenants. The key is the whole pattern, so that sharing reveals nothing."""
+_KNOWN_LENGTH: Final = 64
+"""Characters of such a text at the most."""
 
 
 _SMALL_PROGRAM: Final = 2000
