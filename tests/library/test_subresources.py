@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from kcp_py import Attributes, Connection, ControlPlane, GroupVersionKind, ReadRequest, RestStorage, WriteRequest, errors
 from tests.server.handlers.conftest import Api, config_map, established, instance, make_crd, options
@@ -158,6 +159,26 @@ async def test_streams_answer_refuse_and_fail(tmp_path: Path) -> None:
         assert "secret" not in (await api.fails(500, "GET", f"{MAP}/read/failing"))["message"]
         await api.fails(405, "DELETE", f"{MAP}/read")
         await api.fails(403, "GET", f"{MAP}/read", token="Bearer user")
+
+
+@pytest.mark.parametrize("error", [SystemExit("hunter2"), KeyboardInterrupt(), asyncio.CancelledError()], ids=repr)
+async def test_exits_of_streams_leave_the_server_running(tmp_path: Path, error: BaseException) -> None:
+    """An exit in a function is a failure: 500 before the answer begins, and the end of the stream behind its beginning."""
+    cp = ControlPlane(options(tmp_path))
+
+    @cp.subresource("configmaps", "leave", verb="connect")
+    async def leave(connection: Connection) -> None:
+        if connection.path == "late":
+            await connection.start()
+            await connection.send("one\n")
+        raise error
+
+    async with serving(cp) as api:
+        with capture_logs() as logs:
+            assert "hunter2" not in (await api.fails(500, "GET", f"{MAP}/leave"))["message"]
+            assert (await api("GET", f"{MAP}/leave/late")).text == "one\n"
+        assert [one["event"] for one in logs if one["event"] == "stream_failed"] == ["stream_failed"] * 2
+        await api.ok("GET", MAP)
 
 
 async def test_streams_end_with_the_server(tmp_path: Path) -> None:

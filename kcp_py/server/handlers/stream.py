@@ -15,6 +15,7 @@ from kcp_py.server.connection import Connection
 from kcp_py.server.exchange import ON_DISCONNECT, Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.connect import admit
+from kcp_py.telemetry.programcode import passes
 from kcp_py.watchcache import Watcher
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.server")
@@ -47,6 +48,17 @@ async def stream(backend: Backend, exchange: Exchange, target: Resolved) -> None
     await running.begin()
 
 
+async def _failure_of(rest: Streaming, connection: Connection) -> BaseException | None:
+    """Answer one request. The failure is the result, because `SystemExit` as the failure of a task would end the event loop."""
+    try:
+        await rest.connect(connection)
+    except BaseException as error:
+        if passes(error):
+            raise
+        return error
+    return None
+
+
 class _Stream:
     """One stream, its client and what may end it."""
 
@@ -61,7 +73,7 @@ class _Stream:
         # Ends with the cluster, with the definition of the resource, and with the server. Nothing is ever stored below its prefix.
         self._watcher: Watcher = self._fanout.reserve(target.resource.keys.prefix + "\0", cluster=self._cluster)
         self._fanout.begin(self._watcher, self._fanout.revision)
-        self._task = asyncio.ensure_future(rest.connect(connection))
+        self._task = asyncio.ensure_future(_failure_of(rest, connection))
         self._aides: list[asyncio.Future[None]] = [asyncio.ensure_future(self._until_ended())]
 
     async def begin(self) -> None:
@@ -132,7 +144,7 @@ class _Stream:
         """Make an answer of the failure of the subresource, where there is none yet."""
         if self._task.cancelled():
             raise errors.service_unavailable("the request was ended, please try again", retry_after_seconds=1)
-        error = self._task.exception()
+        error = self._task.result()
         if isinstance(error, StatusError):
             raise error
         if self._report():
@@ -140,7 +152,7 @@ class _Stream:
 
     def _report(self) -> bool:
         """Whether the code of the subresource has failed, which is logged."""
-        error = None if self._task.cancelled() else self._task.exception()
+        error = None if self._task.cancelled() else self._task.result()
         if error is None or isinstance(error, StatusError):
             # A refusal behind the beginning of the answer can only end it.
             return False
