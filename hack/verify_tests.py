@@ -177,7 +177,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("clusterapi", "cli/test_cluster", "the requests of the command"),
         Row("credentialrequests", "cli/test_clusterkubeconfig", "the requests of the command"),
         Row("controllersprocess", "cli/test_controllers", "the process of the command; e2e/test_controllers_apart.py runs it whole"),
-        Row("definitions definitionyaml generate programs", "cli/test_generatecrds", "parts of the command, seen as a user sees them"),
+        Row("definitions definitionyaml generate", "cli/test_generatecrds", "parts of the command, seen as a user sees them"),
         Row("doctor", "cli/test_examination", "prints what the examination finds"),
         Row("start", "cli/test_process", "the command of a process"),
         Row("tuning", "cli/test_process", "a step of the process"),

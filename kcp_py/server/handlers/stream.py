@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -137,7 +137,8 @@ class _Stream:
         self._task.cancel()
         for aide in self._aides:
             aide.cancel()
-        await asyncio.wait((self._task, *self._aides))
+        ending: list[asyncio.Future[Any]] = [self._task, *self._aides]
+        await asyncio.wait(ending)
         await self._fanout.detach(self._watcher)
 
     def _raise(self) -> None:
