@@ -173,7 +173,7 @@ class ControlPlane(Extensions):
             raise RuntimeError("the control plane is entered already")
         self._entered = self._running = True
         self._stopping = False
-        self._registry = MetricsRegistry()
+        self.registry = MetricsRegistry()
         await self._stack.__aenter__()
         try:
             await self._build()
