@@ -334,6 +334,7 @@ class Extensions(Surroundings):
         Raises:
             RuntimeError: the control plane has been entered.
             ValueError: an argument has no meaning, or the subresource has the verb already.
+            TypeError: the function has other parameters.
         """
         self._check_open()
         from kcp_py.library.subresources import Place, attach  # noqa: PLC0415

@@ -85,6 +85,28 @@ def threads() -> Threads:
     return Threads()
 
 
+def check_parameters(function: Callable[..., Any], *arguments: str) -> None:
+    """Check that a function can be called with arguments by position, when it is added and not at the first request.
+
+    Args:
+        function: functions of C without a signature pass.
+        arguments: their names, for the message.
+
+    Raises:
+        TypeError: it is not a function, or has other parameters.
+    """
+    if not callable(function):
+        raise TypeError(f"{function!r} is not a function")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise TypeError(f"{name_of(function)}{signature} is called with ({', '.join(arguments)}): {error}") from None
+
+
 def caller(function: Callable[..., Any], *, thread: bool) -> Callable[..., Any]:
     """How a function is called: with the logical cluster of the request first, then with its own arguments.
 

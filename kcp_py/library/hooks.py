@@ -10,7 +10,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client.models import is_model
-from kcp_py.library.functions import caller, name_of, wrong_result
+from kcp_py.library.functions import caller, check_parameters, name_of, wrong_result
 from kcp_py.library.rules import Rule, RuleSettings
 from kcp_py.library.typedwrites import Given, TypedWrites, typed_writes
 from kcp_py.logicalcluster import Name
@@ -45,6 +45,8 @@ class _Hook(AdmissionPlugin):
         Raises:
             TypeError: see `functions.caller`.
         """
+        if writes is None:
+            check_parameters(function, "attributes")
         self._writes = writes
         self._function = function
         self._call = caller(function, thread=thread)

@@ -7,7 +7,7 @@ from inspect import isawaitable
 
 from kcp_py.authn.authenticator import Credentials
 from kcp_py.authz.authorizer import Decision
-from kcp_py.library.functions import caller, wrong_result
+from kcp_py.library.functions import caller, check_parameters, wrong_result
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import UserInfo
@@ -22,6 +22,7 @@ class FunctionAuthenticator:
     def __init__(self, function: Authenticating, *, thread: bool = False) -> None:
         """Adapt a function: see `functions.caller`."""
         self._function = function
+        check_parameters(function, "credentials")
         self._call = caller(function, thread=thread)
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
@@ -44,6 +45,7 @@ class FunctionAuthorizer:
     def __init__(self, function: Authorizing, *, thread: bool = False) -> None:
         """Adapt a function: see `functions.caller`."""
         self._function = function
+        check_parameters(function, "user", "cluster", "info")
         self._call = caller(function, thread=thread)
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
 from kcp_py.client.contract import Client
-from kcp_py.library.functions import name_of
+from kcp_py.library.functions import check_parameters, name_of
 from kcp_py.logicalcluster import parse_name
 from kcp_py.registry.catalog.attachments import Attachment
 from kcp_py.registry.rest.storage import Object, ReadRequest, RestStorage
@@ -19,7 +19,13 @@ from kcp_py.server.connection import Connection
 
 Serving = Callable[..., Any] | RestStorage
 """A function, a `RestStorage`, or a class of it that is made without arguments."""
-_VERBS: Final = ("connect", "create", "get", "update")
+_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "connect": ("connection",),
+    "create": ("request", "obj", "body"),
+    "get": ("request", "obj"),
+    "update": ("request", "obj", "body"),
+}
+"""Verb of a function -> its arguments."""
 _OF_NAMESPACES: Final = ("finalize", "status")
 """The only subresources that paths of namespaces can name (k8s.io/apiserver `endpoints/request/requestinfo.go`)."""
 CONNECTED_VERBS: Final = ("create", "get")
@@ -94,6 +100,7 @@ def attach(attachments: list[Attachment], serving: Serving, place: Place, client
 
     Raises:
         ValueError: an argument has no meaning, or the subresource has the verb already.
+        TypeError: the function has other parameters.
     """
     name, _, group = place.resource.partition(".")
     resource = GroupResource(group, name)
@@ -106,8 +113,9 @@ def attach(attachments: list[Attachment], serving: Serving, place: Place, client
     if isinstance(made, RestStorage):
         attachments.append(Attachment(resource, _entry(place, made), clusters, place.override))
         return
-    if place.verb not in _VERBS:
-        raise ValueError(f"{place.resource}/{place.name}: the verb {place.verb} is none of {', '.join(_VERBS)}")
+    if place.verb not in _ARGUMENTS:
+        raise ValueError(f"{place.resource}/{place.name}: the verb {place.verb} is none of {', '.join(_ARGUMENTS)}")
+    check_parameters(made, *_ARGUMENTS[place.verb])
     if place.verb == "connect":
         attachments.append(Attachment(resource, _entry(place, StreamSubresource(made)), clusters, place.override))
         return

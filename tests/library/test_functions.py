@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import pytest
 
+from kcp_py import ControlPlane, Options
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.library.functions import Threads, name_of
+from kcp_py.library.functions import Threads, check_parameters, name_of
 from kcp_py.logicalcluster import parse_name
 
 pytestmark = pytest.mark.anyio
@@ -64,3 +67,56 @@ def test_names() -> None:
     assert name_of(parse_name) == "kcp_py.logicalcluster.name.parse_name"
     assert name_of(partial(parse_name, "a")) == "kcp_py.logicalcluster.name.parse_name"
     assert name_of(Callable()).endswith("test_names.<locals>.Callable")
+
+
+def none() -> None:
+    """Takes nothing."""
+
+
+def one(first: object) -> None:
+    """Takes one."""
+
+
+def one_or_more(first: object, *others: object, **named: object) -> None:
+    """Takes one at least."""
+
+
+@pytest.mark.parametrize(("function", "arguments"), [(one, 1), (one_or_more, 1), (one_or_more, 3), (print, 2), (dict.get, 2), (max, 2)])
+def test_functions_that_can_be_called_are_taken(function: Callable[..., object], arguments: int) -> None:
+    """Optional and further parameters may be there; functions of C without a signature pass."""
+    check_parameters(function, *"abc"[:arguments])
+
+
+def two(first: object, second: object) -> None:
+    """Takes two."""
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (none, r"test_functions\.none\(\).* is called with \(attributes\): too many positional arguments"),
+        (two, r"is called with \(attributes\): missing a required argument: 'second'"),
+        (3, "3 is not a function"),
+    ],
+)
+def test_other_parameters_are_refused_with_the_arguments(function: Any, problem: str) -> None:
+    """The message has the name of the function, and what it is called with."""
+    with pytest.raises(TypeError, match=problem):
+        check_parameters(function, "attributes")
+
+
+def test_control_planes_refuse_functions_that_fail_at_each_request() -> None:
+    """At the line that adds them."""
+    control_plane = ControlPlane(Options(storage="memory"))
+    adding: tuple[tuple[Any, str], ...] = (
+        (control_plane.mutating("configmaps"), "attributes"),
+        (control_plane.validating("configmaps"), "attributes"),
+        (control_plane.authenticator, "credentials"),
+        (control_plane.authorizer, "user, cluster, info"),
+        (control_plane.subresource("configmaps", "a"), "request, obj, body"),
+        (control_plane.subresource("configmaps", "b", verb="get"), "request, obj"),
+        (control_plane.subresource("configmaps", "c", verb="connect"), "connection"),
+    )
+    for add, arguments in adding:
+        with pytest.raises(TypeError, match=rf"none\(\).* is called with \({arguments}\)"):
+            add(none)
