@@ -97,6 +97,11 @@ class LocalTap:
         other._user = user  # noqa: SLF001 - a copy of this object
         return other
 
+    @property
+    def reads_existing(self) -> bool:
+        """Whether controllers still have to read objects that existed at their start."""
+        return self._scans.waiting > 0
+
     def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
         """`Tap.changes`."""
         group_resource = resource.group_resource

@@ -30,7 +30,8 @@ async def settle(control_plane: ControlPlane, *, timeout: float = PATIENCE) -> N
     backend, storage = control_plane.backend, control_plane.backend.access.storage
 
     def busy() -> list[str]:
-        return [loop.name for loop in control_plane.loops if not loop.queue.idle]
+        reading = ["reading objects that existed at the start"] if control_plane.tap.reads_existing else []
+        return reading + [loop.name for loop in control_plane.loops if not loop.queue.idle]
 
     calm, seen = 0, (-1, -1)
     try:
