@@ -1,4 +1,4 @@
-"""`Checks`: has all objects with owners checked once, and remembers the progress across restarts (docs/adr/0041)."""
+"""`Checks`: has all objects with owners checked once, and remembers the progress across restarts (docs/adr/0043)."""
 
 from __future__ import annotations
 
