@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Final, NewType, final
 
 Name = NewType("Name", str)
@@ -13,10 +14,16 @@ Path = NewType("Path", str)
 
 
 @final
-class Wildcard:
-    """Every logical cluster at once: the type of the single value `WILDCARD`."""
+class Wildcard(Enum):
+    """Every logical cluster at once: the type of the single value `WILDCARD`.
 
-    __slots__ = ()
+    An enumeration, because type checkers narrow `Name | Wildcard` by `is WILDCARD` only for the members of one.
+    """
+
+    WILDCARD = "*"
+
+    # The hash of an enumeration is a function in Python, which the lookups of each request would call.
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return "*"
@@ -25,7 +32,7 @@ class Wildcard:
         return "WILDCARD"
 
 
-WILDCARD: Final = Wildcard()
+WILDCARD: Final = Wildcard.WILDCARD
 ROOT: Final = Name("root")
 
 ClusterSelection = Name | Wildcard
