@@ -48,6 +48,7 @@ class ApiResource(NamedTuple):
     kind: str
     namespaced: bool
     singular: str = ""
+    short_names: Sequence[str] = ()
 
     @property
     def api_version(self) -> str:

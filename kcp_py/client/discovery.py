@@ -87,6 +87,7 @@ def resources_of(document: Mapping[str, Any]) -> list[ApiResource]:
             one["responseKind"]["kind"],
             one["scope"] == "Namespaced",
             one.get("singularResource") or "",
+            tuple(one.get("shortNames") or ()),
         )
         for group in document.get("items") or ()
         for version in group.get("versions") or ()

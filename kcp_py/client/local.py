@@ -357,4 +357,4 @@ async def _found(search: Awaitable[ServedResource | None]) -> ApiResource | None
 
 
 def _described(resource: ServedResource) -> ApiResource:
-    return ApiResource(resource.key, resource.kind, resource.namespaced, resource.singular)
+    return ApiResource(resource.key, resource.kind, resource.namespaced, resource.singular, tuple(resource.short_names))

@@ -10,6 +10,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.client.contract import ApiResource, Client
+from kcp_py.client.resourcenames import find_named
 from kcp_py.kubeconfig import kubeconfig_of
 from kcp_py.logicalcluster import Name
 from kcp_py.tenancy.snapshots import Restored, Snapshot, Snapshots
@@ -68,7 +69,7 @@ class ClusterObjects:
         """One object.
 
         Args:
-            resource: as `configmaps` or `deployments.apps`.
+            resource: as `configmaps`, `cm` or `deployments.apps`.
             name: of the object.
             namespace: not used for cluster-scoped resources.
 
@@ -206,6 +207,8 @@ class ClusterObjects:
     async def _find(self, resource: str) -> ApiResource:
         name, _, group = resource.partition(".")
         found = await self._client.find_resource(self._cluster, GroupResource(group, name))
+        if found is None:
+            found = find_named(await self._client.resources(self._cluster), resource)
         if found is None:
             raise ValueError(f"the cluster {self._cluster} does not serve {resource!r}")
         return found

@@ -110,3 +110,12 @@ async def test_the_content_of_a_new_cluster():
         await template.delete("ships.fleet.example.com", "ark")
         assert (await template.restore(saved)).written == 1
         assert [ship["metadata"]["name"] for ship in await template.list("ships.fleet.example.com")] == ["ark"]
+
+
+@pytest.mark.parametrize("resource", ["cm", "configmap", "ConfigMap", "configmaps.v1."])
+async def test_resources_have_the_names_that_kubectl_takes(cluster, resource):
+    """A short name, a singular, a kind, a name with its version."""
+    await cluster.apply(CONFIGMAP)
+    assert (await cluster.get(resource, "a"))["data"] == {"n": "1"}
+    await cluster.delete(resource, "a")
+    await cluster.wait_gone(resource, "a")
