@@ -40,17 +40,16 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _SUMMARY: Final = bytes.maketrans(b"0123456789[E", b"0000000000{e")
 """Makes nesting, long numbers and exponents in a body findable by one fast search each."""
+_EIGHT_DIGITS: Final = b"0" * 8
+"""Stand in each number that may need any of the next three."""
 _NINETEEN_DIGITS: Final = b"0" * 19
 _ZERO_FRACTION: Final = re.compile(rb"\.0+[,}\]\s]")
 """How a double without a fraction ends, as other languages write it."""
 _TRAILING_DIGITS: Final = b".00000000"
 _LEADING_DIGITS: Final = b"00000000."
 """A fraction that is rounded away has sixteen digits before it or in it: a double has no more."""
-_EXPONENT: Final = re.compile(rb"0e[+-]?0")
-_BEFORE_NUMBER: Final = frozenset((b"", b":", b",", b"{", b" ", b"\n", b"\r", b"\t"))
-"""What may stand before a number, with `[` as `_SUMMARY` has it."""
-_LONGEST_LOOK: Final = 24
-"""Bytes before an exponent that are looked at: most numbers are shorter."""
+_EXPONENT: Final = re.compile(rb"0e[+-]?0+(?:[,}\]\s]|$)")
+"""How a number with an exponent ends. Texts end so only before a character of theirs that ends numbers; UIDs never do."""
 
 
 def decode_json(body: bytes) -> Any:
@@ -125,33 +124,17 @@ def _checked(body: bytes, value: Any, depth: int) -> Any:
     summary = body.translate(_SUMMARY)
     if summary.count(b"{") > depth and too_deep(value, depth):
         raise DecodeError(f"exceeded max depth of {MAX_DEPTH}")
+    long = _EIGHT_DIGITS in summary
     # orjson keeps ints up to 2^64-1; a number that large has nineteen digits in a row.
-    if _NINETEEN_DIGITS in summary:
+    if long and _NINETEEN_DIGITS in summary:
         value = _shrink(value)
     if (
         _ZERO_FRACTION.search(body) is not None
-        or (b"0e" in summary and _has_exponent(summary))
-        or _TRAILING_DIGITS in summary
-        or _LEADING_DIGITS in summary
+        or (b"0e" in summary and _EXPONENT.search(summary) is not None)
+        or (long and (_TRAILING_DIGITS in summary or _LEADING_DIGITS in summary))
     ):
         return _without_fractions(value)
     return value
-
-
-def _has_exponent(summary: bytes) -> bool:
-    """Whether a number of a document has an exponent. Texts in it may seem to be such numbers; most, such as UIDs, do not.
-
-    Args:
-        summary: the document, translated by `_SUMMARY`.
-    """
-    if b"0e0" not in summary and b"0e+" not in summary and b"0e-" not in summary:
-        return False
-    for match in _EXPONENT.finditer(summary):
-        end = match.start()
-        before = summary[max(0, end - _LONGEST_LOOK) : end].rstrip(b"0.").removesuffix(b"-")
-        if before[-1:] in _BEFORE_NUMBER:
-            return True
-    return False
 
 
 def duplicate_fields(body: bytes, value: Any = None) -> list[str]:
@@ -180,14 +163,17 @@ def _duplicate_fields(body: bytes) -> list[str]:
 def _has_no_duplicates(body: bytes, value: Any) -> bool:
     """Whether no key of a document is repeated, as far as counting can tell; False where it cannot.
 
-    Each member of an object has a colon behind its key, and a decoder that drops a member drops its colon. Other colons are in texts. They
-    are written as such, unless a client escapes them.
+    Most bodies are written as they would be written here. In others each member of an object has a colon behind its key, and a decoder that
+    drops a member drops its colon. Other colons are in texts. They are written as such, unless a client escapes them.
 
     Args:
         body: the JSON text.
         value: the decoded document.
     """
-    return orjson.dumps(value).count(b":") == body.count(b":") and b"\\u003a" not in body and b"\\u003A" not in body
+    written = orjson.dumps(value)
+    if body.startswith(written):  # else only space follows
+        return True
+    return written.count(b":") == body.count(b":") and b"\\u003a" not in body and b"\\u003A" not in body
 
 
 def _pairs_of(body: bytes) -> tuple[Any, bool]:
