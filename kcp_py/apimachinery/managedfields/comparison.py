@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kcp_py.apimachinery.equality import equal, identical
-from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, in_order, is_member
+from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, in_order, is_member, union
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 from kcp_py.apimachinery.managedfields.values import ABSENT, MAP_KINDS, items_by_element, shape_of
 
@@ -29,6 +29,10 @@ class Comparison:
     def is_same(self) -> bool:
         """Whether nothing differs."""
         return not self.added and not self.modified and not self.removed
+
+    def taken(self) -> FieldSet:
+        """The fields that have values which they did not have before."""
+        return union(self.modified, self.added)
 
 
 def compare(kind: MergeType, old: Any, new: Any) -> Comparison:
@@ -113,9 +117,10 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
             continue
         if type(before) is type(child):
             if type(child) not in _CONTAINERS:
-                if before == child:
-                    continue
-            elif depth < _EQUALITY_DEPTH and identical(before, child):
+                if before != child:
+                    gathered.modify(f"f:{name}")
+                continue
+            if depth < _EQUALITY_DEPTH and identical(before, child):
                 continue
         gathered.add(f"f:{name}", _compare(named.get(name, other), before, child, depth))
     if len(old) + gathered.new != len(new):
@@ -177,6 +182,12 @@ class _Gathered:
             if self._removed is None:
                 self._removed = {}
             self._removed[path_element] = removed
+
+    def modify(self, path_element: str) -> None:
+        """Add a place that has another value."""
+        if self._modified is None:
+            self._modified = {}
+        self._modified[path_element] = {}
 
     def sets(self) -> _Sets | None:
         if self._added is None and self._modified is None and self._removed is None:

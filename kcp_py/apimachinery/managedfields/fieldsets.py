@@ -51,6 +51,8 @@ OWN: Final = "."
 _BEHIND_FIELDS: Final = "g"
 """Path elements of other kinds than `.` and `f:` sort behind it."""
 _MAX_DEPTH: Final = 128
+_FEW: Final = 8
+"""Path elements that are looked up one by one, without working out first which of them two places have in common."""
 _MAX_KNOWN: Final = 100
 """Characters of a path element whose rank is cached."""
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
@@ -213,12 +215,11 @@ def without(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def _minus(one: FieldSet, other: FieldSet, *, whole: bool) -> FieldSet:
     result: FieldSet | None = None
-    if len(one) < len(other):
-        other = {element: other[element] for element in one if element in other}
-    for element, theirs in other.items():
-        mine = one.get(element)
-        if mine is None:
+    for element in one.keys() & other.keys() if len(one) > _FEW else one:
+        theirs = other.get(element)
+        if theirs is None:
             continue
+        mine = one[element]
         taken = not theirs or OWN in theirs
         if element == OWN or (taken and (whole or not mine)):
             rest: FieldSet | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kcp_py.apimachinery.managedfields.comparison import Comparison, compare
@@ -63,21 +62,17 @@ def _unknown(version: str) -> MergeType | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """The forms that an object has in versions other than the request's.
-
-    Attributes:
-        version: of the request.
-        kind: the type in the request's version.
-        convert: (object, version) -> (type there, object there). Raises `MissingVersionError`.
-        type_in: version -> type there; None for versions that are no longer served.
-    """
+class Versions(NamedTuple):
+    """The forms that an object has in versions other than the request's."""
 
     version: str
+    """Of the request."""
     kind: MergeType
+    """The type in the request's version."""
     convert: Callable[[Any, str], tuple[MergeType, Any]]
+    """(object, version) -> (type there, object there). Raises `MissingVersionError`."""
     type_in: Callable[[str], MergeType | None] = _unknown
+    """Version -> type there; None for versions that are no longer served."""
 
     def at(self, obj: Any, version: str) -> tuple[MergeType, Any]:
         """The object in a version."""
@@ -105,15 +100,16 @@ def update(
     manager: Manager,
     *,
     ignored: FieldSet = EMPTY,
+    unowned: FieldSet = EMPTY,
 ) -> tuple[Owners, FieldSet]:
     """The owners after `manager` has changed `live` into `new`, and the fields that it has changed.
 
-    It owns the fields that it changed. Fields that it removed have no owner.
+    It owns the fields that it changed. Fields that it removed have no owner. `ignored` and `unowned` are as in `apply`.
     """
     result, comparison = _take(versions, live, new, _reconciled(versions, owners), manager, force=True, ignored=ignored)
     before = result.get(manager)
     mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
-    taken = union(comparison.modified, comparison.added)
+    taken = difference(comparison.taken(), unowned)
     mine = without(union(mine, taken), ignored)
     if mine:
         result[manager] = Owned(mine, versions.version, applied=False)
@@ -142,7 +138,7 @@ def apply(
         DuplicateKeyError: `config` has items with the same keys.
     """
     merged = merge(versions.kind, live, config)
-    result = _reconciled(versions, owners)
+    result = dict(_reconciled(versions, owners))
     last = result.get(manager)
     mine = without(fields_of(versions.kind, config), ignored)
     owned = Owned(difference(mine, unowned), versions.version, applied=True)
@@ -157,15 +153,15 @@ def apply(
 
 def _reconciled(versions: Versions, owners: Owners) -> Owners:
     """The owners, with their fields adapted to the current types."""
-    result: Owners = {}
-    kinds = {versions.version: versions.kind}
+    result = owners
     for manager, owned in owners.items():
         version = owned.api_version
-        if version not in kinds and (found := versions.type_in(version)) is not None:
-            kinds[version] = found
-        kind = kinds.get(version)
+        kind = versions.kind if version == versions.version else versions.type_in(version)
         fields = owned.fields if kind is None else reconciled(owned.fields, kind)
-        result[manager] = owned if fields is owned.fields else owned._replace(fields=fields)
+        if fields is not owned.fields:
+            if result is owners:
+                result = dict(owners)
+            result[manager] = owned._replace(fields=fields)
     return result
 
 
@@ -180,30 +176,29 @@ def _take(
     ignored: FieldSet,
 ) -> tuple[Owners, Comparison]:
     """Take from the others what a change touches."""
-    found: dict[str, Comparison | None] = {versions.version: _filtered(compare(versions.kind, live, new), ignored)}
+    comparison = _filtered(compare(versions.kind, live, new), ignored)
+    found: dict[str, Comparison | None] = {versions.version: comparison}
+    result: Owners = {}
     conflicts: dict[Manager, Owned] = {}
-    for other, owned in list(owners.items()):
-        if other == manager:
-            continue
-        if owned.api_version not in found:
-            found[owned.api_version] = _compare_at(versions, live, new, owned.api_version, ignored)
-        comparison = found[owned.api_version]
-        if comparison is None:
-            del owners[other]  # the version is not known any more
-            continue
-        if comparison.is_same():
-            continue
-        changed = intersection(owned.fields, union(comparison.modified, comparison.added))
-        if changed:
-            conflicts[other] = Owned(changed, owned.api_version, applied=False)
-        rest = difference(difference(owned.fields, changed), comparison.removed)
-        if rest is not owned.fields:
-            owners[other] = owned._replace(fields=rest)
+    for other, owned in owners.items():
+        if other != manager:
+            if owned.api_version not in found:
+                found[owned.api_version] = _compare_at(versions, live, new, owned.api_version, ignored)
+            theirs = found[owned.api_version]
+            if theirs is None:
+                continue  # the version is not known any more
+            if not theirs.is_same():
+                changed = intersection(owned.fields, theirs.taken())
+                if changed:
+                    conflicts[other] = Owned(changed, owned.api_version, applied=False)
+                rest = difference(difference(owned.fields, changed), theirs.removed)
+                if rest is not owned.fields:
+                    owned = owned._replace(fields=rest)  # noqa: PLW2901
+        if owned.fields:
+            result[other] = owned
     if conflicts and not force:
         raise ConflictsError(conflicts)
-    comparison = found[versions.version]
-    assert comparison is not None
-    return {other: owned for other, owned in owners.items() if owned.fields}, comparison
+    return result, comparison
 
 
 def _compare_at(versions: Versions, live: Any, new: Any, version: str, ignored: FieldSet) -> Comparison | None:

@@ -119,9 +119,9 @@ def track_update(
         return
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
     before = _without_entries(live) if live is not None else empty or {}
-    owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored)
+    owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored, unowned=_SERVERS)
     managed.owners = _stripped(owners, managed.owners)
-    if difference(taken, _SERVERS) and manager in managed.owners:
+    if taken and manager in managed.owners:
         managed.times[manager] = writer.time
     cap(managed)
     _write(new, managed)
@@ -150,7 +150,7 @@ def track_apply(
     before = {} if live is None else _without_entries(live)
     if live is not None and not managed.owners:
         first = Manager(BEFORE_FIRST_APPLY, UPDATE, writer.subresource, versions.version)
-        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored)[0], {})
+        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored, unowned=_SERVERS)[0], {})
         if first in managed.owners:
             managed.times[first] = writer.time
     manager = Manager(writer.name, APPLY, writer.subresource)
@@ -286,7 +286,7 @@ def _stripped(owners: Owners, before: Owners) -> Owners:
     for manager, owned in owners.items():
         fields = difference(owned.fields, _SERVERS)
         known = before.get(manager)
-        if known is not None and fields == known.fields:
+        if known is not None and fields is not known.fields and fields == known.fields:
             fields = known.fields
         if fields:
             result[manager] = owned if fields is owned.fields else Owned(fields, owned.api_version, owned.applied)

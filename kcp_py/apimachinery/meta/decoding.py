@@ -17,6 +17,7 @@ OWNER_REFERENCE_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controlle
 """The fields of an owner reference in the order in which upstream writes them; the first four are always written."""
 _MANAGED_FIELDS: Final = frozenset({"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"})
 _INT64_MAX: Final = 2**63 - 1
+_TIME_LENGTH: Final = len("2006-01-02T15:04:05Z")
 _LONGEST_TIME: Final = 40
 """Characters of a time that is worth remembering."""
 
@@ -150,6 +151,8 @@ _CHECKS: Final[dict[str, _Check]] = {
     "finalizers": _string_list,
     "managedFields": _managed_fields,
 }
+_TIMES: Final = frozenset({"creationTimestamp", "deletionTimestamp"})
+_MAPS: Final = frozenset({"labels", "annotations"})
 _STRINGS: Final = frozenset(field for field, check in _CHECKS.items() if check in {_string, _uid})
 
 
@@ -178,8 +181,53 @@ def type_problem(obj: Mapping[str, Any], kind: str = "PartialObjectMetadata") ->
     return first
 
 
+def is_usual(meta: Mapping[str, Any]) -> bool:
+    """Whether metadata are like those of most objects: then `type_problem` finds nothing, and `prune_object_meta` changes nothing.
+
+    One pass answers for both. False says nothing: lists of owners, for example, are left to them.
+    """
+    for field, value in meta.items():
+        kind = type(value)
+        if kind is str:
+            if field in _STRINGS:
+                if not value:
+                    return False
+            elif field not in _TIMES or len(value) != _TIME_LENGTH or value[-1] != "Z" or _time_problem(value):
+                return False
+        elif kind is dict:
+            if not value or field not in _MAPS:
+                return False
+            for item in value.values():
+                if type(item) is not str:
+                    return False
+        elif kind is int:
+            if field != "generation" or not 0 < value <= _INT64_MAX:
+                return False
+        elif field != "managedFields" or kind is not list or not _are_usual_entries(value):
+            return False
+    return True
+
+
+def _are_usual_entries(entries: list[Any]) -> bool:
+    for entry in entries:
+        if type(entry) is not dict:
+            return False
+        for name, value in entry.items():
+            if type(value) is not str:
+                if name != "fieldsV1":
+                    return False
+            elif name == "time":
+                if len(value) != _TIME_LENGTH or _time_problem(value):
+                    return False
+            elif name not in _MANAGED_FIELDS:
+                return False
+    return True
+
+
 def drop_malformed_fields(meta: dict[str, Any]) -> list[str]:
     """Drop every wrongly typed field from `meta`, in place, as upstream does for what it reads from storage; returns their names."""
+    if is_usual(meta):
+        return []
     dropped = [
         field
         for field, value in meta.items()
@@ -210,7 +258,7 @@ def prune_object_meta(meta: dict[str, Any]) -> list[str]:
                 drop.append(field)
         elif field in _STRINGS:
             continue
-        elif field in {"labels", "annotations"}:
+        elif field in _MAPS:
             if None in value.values():
                 meta[field] = {key: item or "" for key, item in value.items()}
         elif field == "finalizers":
@@ -225,7 +273,7 @@ def prune_object_meta(meta: dict[str, Any]) -> list[str]:
                         del entry[name]
         elif field == "ownerReferences":
             meta[field] = [_pruned_owner_reference(item, index, unknown) for index, item in enumerate(value)]
-        elif field in {"creationTimestamp", "deletionTimestamp"} and (len(value) != 20 or value[-1] != "Z"):
+        elif field in _TIMES and (len(value) != _TIME_LENGTH or value[-1] != "Z"):
             meta[field] = timestamps.normalize_time(value)
     for field in drop:
         del meta[field]

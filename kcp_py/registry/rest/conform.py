@@ -13,6 +13,7 @@ from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import DecodingError
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
+from kcp_py.apimachinery.meta.decoding import is_usual
 from kcp_py.apimachinery.meta.objectmeta import deduplicate_owner_references, prune_object_meta, type_problem
 from kcp_py.apimachinery.serializer.json.codec import MAX_STRICT_ERRORS, decode_pairs, sorted_pairs
 from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml
@@ -168,15 +169,7 @@ def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, stric
     Raises:
         StatusError: 400 for values of the wrong type.
     """
-    check_metadata(obj, resource)
-    metadata = obj["metadata"]
-    annotations = metadata.get("annotations")
-    if annotations is not None:
-        annotations.pop(CLUSTER_ANNOTATION, None)
-    metadata.pop("clusterName", None)
-    if unknown := prune_object_meta(metadata):
-        # Custom resources are maps when their metadata are decoded, and maps are written in order. So are the results of patches.
-        unknown = sorted(f"metadata.{name}" for name in unknown)
+    unknown = _prune_metadata(obj, resource)
     if mistake := resource.schema.type_error(obj):
         raise cannot_be_handled(resource, str(mistake))
     unknown += resource.schema.prune(obj)
@@ -187,6 +180,30 @@ def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, stric
             return _struct_errors(decoding.body, decoding, resource)
         unknown = sorted(set(unknown))
     return [*decoding.repeated, *(f'unknown field "{path}"' for path in unknown)]
+
+
+def _prune_metadata(obj: dict[str, Any], resource: BodyKind) -> list[str]:
+    """Check the metadata, and drop what they do not have and what the server says itself, in place; the unknown fields.
+
+    Raises:
+        StatusError: 400 for values of the wrong type.
+    """
+    metadata = obj.get("metadata")
+    if type(metadata) is dict and is_usual(metadata):
+        annotations = metadata.get("annotations")
+        if annotations is not None:
+            annotations.pop(CLUSTER_ANNOTATION, None)
+            if not annotations:
+                del metadata["annotations"]
+        return []
+    check_metadata(obj, resource)
+    metadata = obj["metadata"]
+    annotations = metadata.get("annotations")
+    if annotations is not None:
+        annotations.pop(CLUSTER_ANNOTATION, None)
+    metadata.pop("clusterName", None)
+    # Custom resources are maps when their metadata are decoded, and maps are written in order. So are the results of patches.
+    return sorted(f"metadata.{name}" for name in prune_object_meta(metadata))
 
 
 def _struct_errors(body: bytes, decoding: Decoding, resource: BodyKind) -> Sequence[str]:

@@ -190,7 +190,7 @@ async def _with_versions(resource: ServedResource, run: Callable[[Versions], R],
     """Call `run`, again and again until it has every object that it needs in another version."""
     known: dict[tuple[bytes, str], Any] = {}
     types = resource.merge_types
-    own_kind = await _kind(resource)
+    own_kind = (types.cached(resource.group_version) if types is not None else DEDUCED) or await _kind(resource)
 
     def convert(obj: Any, version: str) -> tuple[MergeType, Any]:
         kind = types.get(version) if types is not None else None
