@@ -238,10 +238,20 @@ def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: Kind) 
     strategy = resource.strategy
     if not strategy.has_generation:
         return
-    outside = {"metadata", "status"} if resource.has_status else {"metadata"}
     counted = [name for name, counts in (("annotations", strategy.counts_annotations), ("labels", strategy.counts_labels)) if counts]
-    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or not identical(
-        {key: value for key, value in new.items() if key not in outside},
-        {key: value for key, value in old.items() if key not in outside},
+    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or _differs(
+        new, old, _METADATA_AND_STATUS if resource.has_status else _METADATA
     ):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+_METADATA: Final = frozenset({"metadata"})
+_METADATA_AND_STATUS: Final = frozenset({"metadata", "status"})
+
+
+def _differs(new: dict[str, Any], old: dict[str, Any], outside: frozenset[str]) -> bool:
+    """Whether an object is another one, apart from some fields."""
+    for field, value in new.items():
+        if field not in outside and (field not in old or not identical(value, old[field])):
+            return True
+    return any(field not in new and field not in outside for field in old)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.apimachinery.managedfields.ownership import MissingVersionError
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.schema.structural.nodes import NodesByName
 
@@ -35,3 +36,18 @@ async def test_large_documents(large: bool):  # noqa: FBT001  # a case
     found = await types.load("example.com/v1")
     assert found is not None
     assert types.get("example.com/v1") is found
+
+
+def test_forms_that_differ_in_their_version_alone():
+    """The forms of a version are made once, give an object its `apiVersion`, and do not exist in versions that are not served."""
+    types = MergeTypes(NodesByName(DOCUMENTS))
+    kind = types.get("example.com/v1")
+    assert kind is not None
+    forms = types.versions("example.com/v1", kind)
+    assert types.versions("example.com/v1", kind) is forms
+    obj = {"apiVersion": "example.com/v1", "spec": "a"}
+    assert forms.at(obj, "example.com/v1") == (kind, obj)
+    assert forms.at(obj, "example.com/v2") == (types.get("example.com/v2"), {"apiVersion": "example.com/v2", "spec": "a"})
+    assert forms.at({}, "example.com/v2") == (types.get("example.com/v2"), {})
+    with pytest.raises(MissingVersionError):
+        forms.at(obj, "example.com/v3")

@@ -110,3 +110,23 @@ def test_conflicts_in_a_scale() -> None:
     ((shown, owned),) = view_of(resource, "scale").shown_conflicts(error).conflicts.items()
     assert shown == Manager("m", "Update", "", "autoscaling/v1")
     assert owned.fields == {"f:spec": {"f:replicas": {}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "generation"),
+    [
+        pytest.param({"spec": {"mark": "old"}, "data": {"a": 1}}, 1, id="nothing"),
+        pytest.param({"data": {"a": 1}, "spec": {"mark": "old"}}, 1, id="order"),
+        pytest.param({"spec": {"mark": "old"}, "data": {"a": 1}, "status": {"mark": "new"}}, 1, id="status"),
+        pytest.param({"spec": {"mark": "old"}, "data": {"a": True}}, 2, id="another type of an equal value"),
+        pytest.param({"spec": {"mark": "new"}, "data": {"a": 1}}, 2, id="value"),
+        pytest.param({"spec": {"mark": "old"}}, 2, id="field that goes"),
+        pytest.param({"spec": {"mark": "old"}, "data": {"a": 1}, "more": None}, 2, id="field that comes"),
+    ],
+)
+def test_the_generation_counts_changes_of_all_but_metadata_and_status(given: dict[str, Any], generation: int) -> None:
+    """A change anywhere else raises it, whatever the order of fields."""
+    resource = resource_with(STATUS, strategy=Strategy())
+    old = obj("old") | {"data": {"a": 1}}
+    found = view_of(resource, "").prepared({"metadata": obj("old")["metadata"], **given}, old, resource)
+    assert found["metadata"]["generation"] == generation

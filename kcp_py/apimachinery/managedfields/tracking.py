@@ -163,7 +163,7 @@ def track_apply(
         new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS)
     managed.owners = _stripped(owners, managed.owners)
     # An entry that is new while nothing changes has no time, as upstream.
-    if manager in managed.owners and (new != before or not equal(new, before)):
+    if manager in managed.owners and new is not before and (new != before or not equal(new, before)):
         managed.times[manager] = writer.time
     new = dict(new or {})
     new["metadata"] = dict(new.get("metadata") or {})

@@ -188,16 +188,19 @@ class _Wanted(Exception):  # noqa: N818  # a question, not an error
 
 async def _with_versions(resource: ServedResource, run: Callable[[Versions], R], size: int) -> R:
     """Call `run`, again and again until it has every object that it needs in another version."""
-    known: dict[tuple[bytes, str], Any] = {}
     types = resource.merge_types
     own_kind = (types.cached(resource.group_version) if types is not None else DEDUCED) or await _kind(resource)
+    if types is not None and resource.converter is None:
+        same = types.versions(resource.group_version, own_kind)
+        return await offload(run, same) if size > Inline.TRANSFORM else run(same)
+    known: dict[tuple[bytes, str], Any] = {}
 
     def convert(obj: Any, version: str) -> tuple[MergeType, Any]:
         kind = types.get(version) if types is not None else None
         if kind is None:
             raise MissingVersionError(version)
-        if resource.converter is None or not obj:
-            return kind, obj if not obj else obj | {"apiVersion": version}
+        if not obj:
+            return kind, obj
         key = orjson.dumps(obj), version
         if key not in known:
             raise _Wanted(key)

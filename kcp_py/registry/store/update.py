@@ -132,11 +132,12 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     if attributes is not None and steps.validating:
         await steps.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
+    differs = finished or metadata.get("generation") != old["metadata"].get("generation")
     stored = await to_storage(resource, new)
     if size > Inline.TRANSFORM:
-        value, same = await offload(_encoded, stored, item, finished=finished)
+        value, same = await offload(_encoded, stored, item, differs=differs)
     else:
-        value, same = _encoded(stored, item, finished=finished)
+        value, same = _encoded(stored, item, differs=differs)
     dry_run = request.options.dry_run
     if same or dry_run:
         # The store refuses a write in another life of the cluster; for a read alone this has to be checked.
@@ -176,10 +177,10 @@ def _copy(obj: dict[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _encoded(stored: dict[str, Any], item: KeyValue, *, finished: bool) -> tuple[bytes, bool]:
-    """The stored form, and whether it is the one that is stored already and stays."""
+def _encoded(stored: dict[str, Any], item: KeyValue, *, differs: bool) -> tuple[bytes, bool]:
+    """The stored form, and whether it is the one that is stored already and stays, which is not known yet unless it `differs`."""
     value = encode_stored(stored)
-    return value, not finished and unchanged(value, stored, item)
+    return value, not differs and unchanged(value, stored, item)
 
 
 def unchanged(value: bytes, stored: dict[str, Any], item: KeyValue) -> bool:

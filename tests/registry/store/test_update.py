@@ -184,6 +184,25 @@ async def test_dry_run_writes_nothing(world: World) -> None:
     assert world.storage.transactions == before
 
 
+async def test_a_change_that_keeps_the_length_is_stored(world: World) -> None:
+    """An object whose stored form has as many bytes as before is compared, with its generation or without one."""
+    first = await world.create(config_map("one"))
+    counted = [first.mod_revision]
+    for value in ("1", "2", "2"):
+        counted.append((await world.update("one", data(a=value))).mod_revision)
+        assert (await world.stored(ONE) or {})["data"] == {"a": value}
+    await world.establish()
+    revision = (await world.create(widget("one"), WIDGETS)).mod_revision
+    for size in (4, 5, 5):
+        found = await world.update("one", lambda obj, size=size: obj["spec"].update(size=size), WIDGETS, lock=str(revision))
+        revision = found.mod_revision
+        counted.append(revision)
+        assert (await world.stored(WIDGET) or {})["spec"] == {"size": size}
+    assert sorted(counted) == counted
+    assert (counted[2] == counted[3], counted[5] == counted[6]) == (True, True)
+    assert len(set(counted)) == 5
+
+
 async def test_generation_counts_what_is_wanted(world: World) -> None:
     """It rises with the spec, not with metadata or the status; `/status` changes the status alone, and nothing else the status."""
     await world.establish(status_crd())
