@@ -11,11 +11,9 @@ from typing import Any, Final
 from kcp_py.apimachinery.equality import equal, identical
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, in_order, is_member, union
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
-from kcp_py.apimachinery.managedfields.values import ABSENT, MAP_KINDS, items_by_element, shape_of
+from kcp_py.apimachinery.managedfields.values import ABSENT, CONTAINERS, MAP_KINDS, items_by_element, shape_of
 
 __all__ = ["Comparison", "compare", "new_fields"]
-
-_CONTAINERS: Final = frozenset((dict, list))
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ def _all_fields(kind: MergeType, value: Any) -> FieldSet:
         other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
         for name in sorted(value):
             child = value[name]
-            result[f"f:{name}"] = _all_fields(named.get(name, other), child) if child and type(child) in _CONTAINERS else {}
+            result[f"f:{name}"] = _all_fields(named.get(name, other), child) if child and type(child) in CONTAINERS else {}
         return result
     if type(value) is list and kind.list_type:
         element = kind.element or SCALAR
@@ -116,7 +114,7 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
         if before is child:
             continue
         if type(before) is type(child):
-            if type(child) not in _CONTAINERS:
+            if type(child) not in CONTAINERS:
                 if before != child:
                     gathered.modify(f"f:{name}")
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, child_type, is_member, show
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
-from kcp_py.apimachinery.managedfields.values import ABSENT, item_element, items_by_element, shape_of
+from kcp_py.apimachinery.managedfields.values import ABSENT, CONTAINERS, item_element, items_by_element, shape_of
 
 __all__ = ["DuplicateKeyError", "merge", "remove"]
 
@@ -49,11 +49,14 @@ def _merge_maps(kind: MergeType, live: dict[str, Any], applied: dict[str, Any]) 
     other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
     for name, child in applied.items():
         before = live.get(name, ABSENT)
-        if type(child) is str and before == child:
+        if child is None or type(child) in CONTAINERS:
+            merged = merge(named.get(name, other), before, child)
+            if merged is before:
+                continue
+        elif type(before) is type(child) and before == child:
             continue
-        merged = merge(named.get(name, other), before, child)
-        if merged is before:
-            continue
+        else:
+            merged = child
         if result is None:
             result = dict(live)
         result[name] = merged

@@ -11,11 +11,13 @@ from typing import Any, Final
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, key_element, member, value_element
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 
-__all__ = ["ABSENT", "MAP_KINDS", "fields_of", "item_element", "items_by_element", "shape_of"]
+__all__ = ["ABSENT", "CONTAINERS", "MAP_KINDS", "fields_of", "item_element", "items_by_element", "shape_of"]
 
 ABSENT: Final[Any] = object()
 """Stands for a value that is not there."""
 _MAX_KNOWN_KEY: Final = 63
+CONTAINERS: Final = frozenset((dict, list))
+"""The types of values that may have parts. All others are scalars, of whatever type they have to be."""
 MAP_KINDS: Final = frozenset(("map", "deduced"))
 """Kinds of types whose values can be maps."""
 
@@ -80,7 +82,12 @@ def _map_fields(kind: MergeType, value: dict[str, Any]) -> FieldSet | None:
     other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
     for name, child in value.items():
         found = named.get(name)
-        below = _fields(other if found is None else found, child)
+        if type(child) in CONTAINERS:
+            below = _fields(other if found is None else found, child)
+        elif child is None:
+            below = None
+        else:
+            below = {}
         if found is None or child is None or child == {}:
             below = member(below)
         if below is not None:
