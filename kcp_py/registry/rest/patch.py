@@ -26,6 +26,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
+_UNTYPED_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+_TYPED_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
 
 Reader = Callable[[], Awaitable[dict[str, Any]]]
@@ -47,12 +49,11 @@ class Patch(NamedTuple):
 
 def patch_types(target: Resolved) -> Sequence[str]:
     """The media types of patches that a target takes."""
-    resource = target.resource
-    if target.rest is not None and body_kind(target) is not resource:
+    resource = target.served.resource
+    if target.subresource and target.rest is not None and body_kind(target) is not resource:
         # Owners of fields need a type, and the kind of the subresource has none; the storage may know what its fields are elsewhere.
         return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) if target.rest.applies else (JSON_PATCH, MERGE_PATCH)
-    strategic = (STRATEGIC_MERGE_PATCH,) if resource.strategic_merge is not None else ()
-    return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
+    return _UNTYPED_PATCHES if resource.strategic_merge is None else _TYPED_PATCHES
 
 
 def accepted(request: WriteRequest, change: Patch) -> WriteRequest:
