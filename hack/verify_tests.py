@@ -102,7 +102,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "apimachinery": [Row("reviews", "authz/webhook/test_review", "reads the answers of webhooks")],
     "apimachinery/managedfields": [Row("entries", "apimachinery/managedfields/test_tracking", "entries are made by tracking")],
     "apimachinery/meta": [
-        Row("decoding", "apimachinery/meta/test_objectmeta", "decodes object metadata"),
         Row("selectorvalidation", "apis/admissionregistration/test_webhooks", "selectors of webhooks, in one table of problems"),
     ],
     "apimachinery/patches": [

@@ -250,7 +250,7 @@ _METADATA_AND_STATUS: Final = frozenset({"metadata", "status"})
 
 
 def _differs(new: dict[str, Any], old: dict[str, Any], outside: frozenset[str]) -> bool:
-    """Whether an object is another one, apart from some fields."""
+    """Whether objects differ outside of some fields."""
     for field, value in new.items():
         if field not in outside and (field not in old or not identical(value, old[field])):
             return True

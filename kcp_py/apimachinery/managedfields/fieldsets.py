@@ -260,24 +260,21 @@ def reconciled(fields: FieldSet, kind: MergeType) -> FieldSet:
 
     Source: structured-merge-diff `typed/reconcile_schema.go`. Places that have become granular keep their owners.
     """
-    return _with_atomic_wholes(fields, kind) if _has_atomic_parts(fields, kind) else fields
+    return _with_atomic_wholes(fields, kind) if fields and _has_atomic_parts(fields, kind) else fields
 
 
 def _has_atomic_parts(fields: FieldSet, kind: MergeType) -> bool:
-    """Whether a set has fields inside of an atomic place. Types rarely change, so this is nearly always all that has to be done."""
-    pending = [(fields, kind)] if fields else []
-    while pending:
-        inside, place = pending.pop()
-        if place.atomic:
-            return True
-        if place.kind == "deduced":
-            continue
-        named, other = place.fields, place.element or SCALAR
-        for element, below in inside.items():
-            if below:
-                child = named.get(element[2:], other) if element[0] == "f" else other
-                if child.kind != "scalar":
-                    pending.append((below, child))
+    """Whether a set that is not empty has fields inside an atomic place. Types rarely change, so this is nearly always the whole work."""
+    if kind.atomic:
+        return True
+    if kind.kind == "deduced":
+        return False
+    named, other = kind.fields, kind.element or SCALAR
+    for element, below in fields.items():
+        if below:
+            child = named.get(element[2:], other) if element[0] == "f" else other
+            if child.kind != "scalar" and _has_atomic_parts(below, child):
+                return True
     return False
 
 
