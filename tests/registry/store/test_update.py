@@ -31,6 +31,11 @@ def data(**values: str) -> Any:
     return lambda obj: obj.setdefault("data", {}).update(values)
 
 
+def sized(size: int) -> Any:
+    """A change that sets the size of a widget."""
+    return lambda obj: obj["spec"].update(size=size)
+
+
 def status_crd() -> dict[str, Any]:
     crd = make_crd()
     crd["spec"]["versions"][0]["subresources"] = {"status": {}}
@@ -194,7 +199,7 @@ async def test_a_change_that_keeps_the_length_is_stored(world: World) -> None:
     await world.establish()
     revision = (await world.create(widget("one"), WIDGETS)).mod_revision
     for size in (4, 5, 5):
-        found = await world.update("one", lambda obj, size=size: obj["spec"].update(size=size), WIDGETS, lock=str(revision))
+        found = await world.update("one", sized(size), WIDGETS, lock=str(revision))
         revision = found.mod_revision
         counted.append(revision)
         assert (await world.stored(WIDGET) or {})["spec"] == {"size": size}
