@@ -12,11 +12,12 @@ from kcp_py.aio.cooperative import Throttle
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apimachinery.meta.options import DeleteOptions, UpdateOptions
-from kcp_py.client.following import scan_changes
+from kcp_py.client.following import Followers, scan_changes
 from kcp_py.client.observation import observe, stored_objects
 from kcp_py.client.requests import Resolver, write_request
 from kcp_py.client.scanning import ScanProgress
 from kcp_py.client.tap import Holder, ObjectChange, ObjectFilter, StoredResource
+from kcp_py.client.unfinished import WorkRecord
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import HeldNames
 from kcp_py.registry.catalog.crds import CRDSource
@@ -76,6 +77,9 @@ class LocalTap:
         self._scans = Throttle.of_scans()
         self.progress = ScanProgress(access.storage, fanout, self._root, throttle=self._scans)
         """Reads the whole store step by step, and remembers across restarts how far it was read."""
+        self._followers = Followers(fanout)
+        self.work = WorkRecord(access.storage, self._root, self._followers, keys_of=self._keys)
+        """What controllers have not finished, for the next process."""
         self._builtin = tables.builtin_resources
         self._builtin_names: dict[str, list[BuiltinNames]] = {}
         for one in tables.builtins:
@@ -107,7 +111,7 @@ class LocalTap:
         group_resource = resource.group_resource
         return scan_changes(
             self._access.storage,
-            self._fanout,
+            self._followers,
             self._keys(group_resource),
             resource=group_resource,
             wanted=wanted,
@@ -135,7 +139,10 @@ class LocalTap:
         else:
             stored = await self.stored_resources(cluster)
             prefixes = [self._keys_of(one).cluster_prefix(cluster) for one in stored]
-        found = stored_objects(self._access.storage, self._fanout, self._root, prefixes=prefixes, concerned=concerned, limit=limit)
+        throttle = self._scans if cluster is None else None
+        found = stored_objects(
+            self._access.storage, self._fanout, self._root, prefixes=prefixes, concerned=concerned, limit=limit, throttle=throttle
+        )
         try:
             async for change in found:
                 yield change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
-from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
@@ -40,9 +40,16 @@ def observe(
 
 
 async def stored_objects(
-    storage: Storage, fanout: Fanout, root: str, *, prefixes: Sequence[str], concerned: ObjectFilter, limit: int
+    storage: Storage,
+    fanout: Fanout,
+    root: str,
+    *,
+    prefixes: Sequence[str],
+    concerned: ObjectFilter,
+    limit: int,
+    throttle: Throttle | None = None,
 ) -> AsyncGenerator[ObjectChange, None]:
-    """`Tap.stored_objects`: what lies under prefixes of keys.
+    """`Tap.stored_objects`: what lies under prefixes of keys. A throttle is passed before each page.
 
     Raises:
         StatusError: the store cannot be read.
@@ -52,6 +59,8 @@ async def stored_objects(
     try:
         for prefix in prefixes:
             seen = 0
+            if throttle is not None:
+                await throttle.take()
             async for page in read_pages(storage, prefix, limit=_PAGE):
                 revision = page.revision
                 seen += len(page.items)
@@ -65,6 +74,8 @@ async def stored_objects(
                     await time_slice.yield_if_due()
                 if limit and seen >= limit:
                     break
+                if throttle is not None:
+                    await throttle.take()
     except StorageError as error:
         raise translate(error) from error
     await fanout.reached(revision)

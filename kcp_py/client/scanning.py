@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from kcp_py.aio.cooperative import Throttle
+from kcp_py.client.history import read_history
+from kcp_py.client.records import StoreRecords
 from kcp_py.client.tap import ObjectChange, ObjectFilter
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.store.access import translate
-from kcp_py.storage.contract import CompactedError, Compare, ConflictError, FutureRevisionError, KeyValue, Put, Storage, StorageError
-from kcp_py.storage.keys import internal_key, resource_of, route_of
+from kcp_py.storage.contract import CompactedError, FutureRevisionError, KeyValue, Storage, StorageError
+from kcp_py.storage.keys import resource_of, route_of
 from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout
 
@@ -42,11 +42,7 @@ class ScannedPage(NamedTuple):
 
 
 class ScanProgress:
-    """The store of this process, for readers that keep a `Checkpoint` in it.
-
-    A checkpoint names the revision at which its own key was created. A copy of the keys in another store, whose revisions mean
-    something else, is therefore not used.
-    """
+    """The store of this process, for readers that keep a `Checkpoint` in it (see `StoreRecords`)."""
 
     def __init__(self, storage: Storage, fanout: Fanout, root: str, *, throttle: Throttle) -> None:
         """Prepare.
@@ -57,6 +53,7 @@ class ScanProgress:
             root: the prefix of its keys.
             throttle: passed before each read.
         """
+        self._records = StoreRecords(storage, root)
         self._storage = storage
         self._fanout = fanout
         self._root = root
@@ -73,10 +70,7 @@ class ScanProgress:
         Raises:
             StatusError: the store cannot be read.
         """
-        try:
-            return _parse(await self._storage.get(internal_key(self._root, name)))
-        except StorageError as error:
-            raise translate(error) from error
+        return _parse(await self._records.load(name))
 
     async def save(self, name: str, checkpoint: Checkpoint) -> int:
         """Keep the checkpoint of a reader.
@@ -87,20 +81,7 @@ class ScanProgress:
         Raises:
             StatusError: the store cannot be read or written.
         """
-        key = internal_key(self._root, name)
-        try:
-            while True:
-                item = await self._storage.get(key)
-                created, modified = (0, 0) if item is None else (item.create_revision, item.mod_revision)
-                value = orjson.dumps({"created": created, **checkpoint._asdict(), "clusters": sorted(checkpoint.clusters)})
-                try:
-                    written = await self._storage.transact([Compare(key, mod_revision=modified)], [Put(key, value)])
-                except ConflictError:
-                    return 0
-                if created:
-                    return written
-        except StorageError as error:
-            raise translate(error) from error
+        return await self._records.save(name, {**checkpoint._asdict(), "clusters": sorted(checkpoint.clusters)})
 
     async def changed_clusters(self, after: int, *, concerned: ObjectFilter, most: int) -> Collection[Name] | None:
         """The clusters of the changes between a revision and `revision`.
@@ -121,26 +102,18 @@ class ScanProgress:
         if after >= until:
             # A store that is older than its checkpoint is not the one that it was written to.
             return found if after == until else None
+        changes = read_history(self._storage, self._root, after, until=until, throttle=self._throttle)
         try:
-            async with aclosing(self._storage.watch(f"{self._root}/", start_revision=after + 1)) as batches:
-                async for batch in batches:
-                    for event in batch.events:
-                        route = route_of(event.key, self._root)
-                        if route is None:
-                            continue
-                        previous = event.previous.value if event.previous is not None else None
-                        if concerned.shows(resource_of(route.prefix, self._root), event.value, previous):
-                            found.add(Name(route.cluster))
+            async with aclosing(changes):
+                async for batch in changes:
+                    found.update(one.cluster for one in batch if concerned.shows(one.resource, one.value, one.previous))
                     if len(found) > most:
                         return None
-                    if batch.revision >= until:
-                        return found
-                    await self._throttle.take()
         except (CompactedError, FutureRevisionError):
             return None
         except StorageError as error:
             raise translate(error) from error
-        return None
+        return found
 
     async def scan(self, start: str, *, concerned: ObjectFilter) -> AsyncGenerator[ScannedPage, None]:
         """The objects of all clusters, in the order of their keys.
@@ -177,16 +150,10 @@ class ScanProgress:
         return shown
 
 
-def _parse(item: KeyValue | None) -> Checkpoint | None:
-    """A stored checkpoint; None where another program has stored something else, or for another store."""
-    if item is None:
-        return None
-    try:
-        value: Any = orjson.loads(item.value)
-    except ValueError:
-        return None
+def _parse(value: Mapping[str, Any] | None) -> Checkpoint | None:
+    """A stored checkpoint; None where another program has stored something else."""
     match value:
-        case {"created": item.create_revision, "revision": int(revision), "clusters": [*clusters], "position": str() | None as position}:
-            if revision < item.mod_revision and all(isinstance(cluster, str) for cluster in clusters):
+        case {"revision": int(revision), "clusters": [*clusters], "position": str() | None as position}:
+            if all(isinstance(cluster, str) for cluster in clusters):
                 return Checkpoint(revision, [Name(cluster) for cluster in clusters], position)
     return None

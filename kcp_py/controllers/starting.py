@@ -32,6 +32,7 @@ from kcp_py.controllers.runtime.controller import Controller, ControllerContext,
 from kcp_py.controllers.runtime.election import LeaderElection
 from kcp_py.controllers.runtime.loop import WORKERS, ReconcileLoop, changes_of
 from kcp_py.controllers.runtime.queue import WorkQueue
+from kcp_py.controllers.runtime.resuming import Resumed, Resumption
 from kcp_py.controllers.settings import ControllerSettings
 from kcp_py.controllers.signingrequests import SigningController, SigningRequestCleaner
 from kcp_py.controllers.tokensecrets import TokenSecretController
@@ -100,7 +101,9 @@ def start_controllers(
         workers = getattr(controller, "workers", WORKERS)
         return ReconcileLoop(tap, controller, changes_of(tap, controller, clock.sleep), queue=queue, workers=workers)
 
-    loops = [loop_of(controller) for controller in controllers if is_enabled(controller.name, selection)]
+    selected = [controller for controller in controllers if is_enabled(controller.name, selection)]
+    loops = [loop_of(controller) for controller in selected]
+    resumed = [Resumed(controller, loop.queue) for controller, loop in zip(selected, loops, strict=True)]
     if is_enabled(GarbageCollector.name, selection):
         queue = WorkQueue(per_cluster=GarbageCollector.per_cluster, schedule=clock.call_later, clock=clock.monotonic)
         throttle = Throttle()
@@ -110,6 +113,9 @@ def start_controllers(
         collector = GarbageCollector(client.acting_as(user), tap.acting_as(user), queue, now=now, throttle=throttle, progress=progress)
         loops.append(ReconcileLoop(tap, collector, collector.follow, queue=queue, throttle=throttle))
     local = [loop_of(signer)] if signer is not None and runs(signer.name) else []
+    if signer is not None and local and election is None:
+        resumed.append(Resumed(signer, local[0].queue))
+    resumption = Resumption(tap.work, resumed) if isinstance(tap, LocalTap) else None
     if usage is not None and runs(LOGICAL_CLUSTER_LIMITS):
         queue = WorkQueue(per_cluster=ClusterLimitsController.per_cluster, schedule=clock.call_later, clock=clock.monotonic)
         shower = ClusterLimitsController(client, usage, queue, clock=clock.monotonic)
@@ -118,9 +124,9 @@ def start_controllers(
     if not loops:
         return local
     if election is None:
-        _start(supervisor, loops)
+        _start(supervisor, loops, resumption)
     else:
-        supervisor.start("leader election", lambda: election.run(lambda: _run(supervisor.nested(), loops)))
+        supervisor.start("leader election", lambda: election.run(lambda: _run(supervisor.nested(), loops, resumption)))
     return [*loops, *local]
 
 
@@ -164,13 +170,16 @@ def _controllers(client: Client, tap: Tap, settings: ControllerSettings, *, cloc
         yield WorkloadSimulator(acting_as(WORKLOAD_SIMULATION), delay=settings.simulate_delay, now=now)
 
 
-def _start(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:
+def _start(supervisor: Supervisor, loops: Iterable[ReconcileLoop], resumption: Resumption | None = None) -> None:
+    # First: reads of existing objects continue where the last process was.
+    if resumption is not None:
+        supervisor.start("unfinished work", resumption.run)
     for loop in loops:
         supervisor.start(f"controller {loop.name}", loop.run)
 
 
-async def _run(supervisor: Supervisor, loops: Iterable[ReconcileLoop]) -> None:
+async def _run(supervisor: Supervisor, loops: Iterable[ReconcileLoop], resumption: Resumption | None) -> None:
     """Run loops until cancelled."""
     async with supervisor:
-        _start(supervisor, loops)
+        _start(supervisor, loops, resumption)
         await asyncio.get_running_loop().create_future()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kcp_py.storage.contract import Storage
 from kcp_py.watchcache.event import ObjectEvent
 from kcp_py.watchcache.fanout import Fanout
 
-_PAGE: Final = 2_000
-
 
 class ObjectCount:
-    """Counts once, in pages, and updates the number with each event, because repeated counts of many objects would block the event loop."""
+    """Counts once, and updates the number with each event, because repeated counts of many objects would block the event loop."""
 
     def __init__(self, storage: Storage, fanout: Fanout, prefix: str) -> None:
         """Listen to the events of the resource with a prefix. `load` counts."""
@@ -35,19 +31,11 @@ class ObjectCount:
         if self.value is not None:
             return
         changes = self._changes = []
-        count = revision = 0
-        start = ""
-        while True:
-            page = await self._storage.range(self._prefix, start=start, limit=_PAGE, revision=revision, keys_only=True)
-            revision = revision or page.revision
-            count += len(page.items)
-            if not page.more:
-                break
-            start = page.items[-1].key + "\x00"
+        page = await self._storage.range(self._prefix, limit=1, count=True, keys_only=True)
         if self._changes is changes:
             self._changes = None
-            self._counted_at = revision
-            self.value = count + sum(difference for at, difference in changes if at > revision)
+            self._counted_at = page.revision
+            self.value = page.total + sum(difference for at, difference in changes if at > page.revision)
 
     def _changed(self, event: ObjectEvent) -> None:
         difference = -1 if event.value is None else int(event.previous is None)

@@ -84,6 +84,8 @@ class Fanout:
         self.deliveries = Deliveries()
         """To watchers whose tasks sleep."""
         self.revision = 0
+        self.object_revision = 0
+        """The revision of the last change of an object since the start. Other writes are of the server's own keys."""
         self.watchers = 0
         """The number of attached watchers."""
 
@@ -100,6 +102,7 @@ class Fanout:
         # No other task runs before the watch starts, so a watcher that attaches now receives every event after `revision`.
         self._ring = Ring(floor=self.revision, max_events=self._max_events, max_bytes=self._max_bytes)
         if self._was_running:
+            self.object_revision = self.revision
             _log.warning("feed_restarted", revision=self.revision, watches=self.watchers)
             self.end_watches()
             for listener in list(self._gap_listeners):
@@ -266,6 +269,8 @@ class Fanout:
                 deliveries = 0
                 await asyncio.sleep(0)
             stored = object_events(changes, self._root, self._internal_listeners)
+            if stored:
+                self.object_revision = revision
             seen: Sequence[ObjectEvent] = stored
             asked: dict[Derivation, None] = {}
             # While derivations read, a watcher may come for which further events are derived.

@@ -36,14 +36,14 @@ def progress_of(registry: Registry) -> ScanProgress:
 
 async def test_a_checkpoint_outlives_the_process(tmp_path: Path) -> None:
     """The next process loads what the last one saved."""
-    checkpoint = Checkpoint(1, [TEAM, OTHER], "/registry/x\x00")
+    checkpoint = Checkpoint(0, [TEAM, OTHER], "/registry/x\x00")
     async with open_registry(open_storage("sqlite", path=tmp_path / "kcp.db")) as registry:
         assert await progress_of(registry).load(NAME) is None
         written = await progress_of(registry).save(NAME, checkpoint)
         assert written == await registry.storage.revision()
     async with open_registry(open_storage("sqlite", path=tmp_path / "kcp.db")) as registry:
         assert await progress_of(registry).load(NAME) == checkpoint
-        done = Checkpoint(2, [], None)
+        done = Checkpoint(1, [], None)
         await progress_of(registry).save(NAME, done)
         assert await progress_of(registry).load(NAME) == done
 

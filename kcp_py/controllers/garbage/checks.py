@@ -19,6 +19,8 @@ CHECK: Final = "?"
 """The key that causes a check of all objects of a cluster."""
 SAVE_SECONDS: Final = 60.0
 """Between two checkpoints."""
+SCAN_SAVE_SECONDS: Final = 10.0
+"""Between two checkpoints while stored objects are read, so that servers that are restarted often come to an end."""
 MOST_PENDING: Final = 1_000
 """Clusters with unfinished work that a checkpoint may name."""
 MOST_CHANGED: Final = 500
@@ -79,8 +81,8 @@ class Checks:
         Raises:
             StatusError: the store cannot be read.
         """
-        self._postpone()
         self._position = ""
+        self._postpone()
         checkpoint = await self._progress.load(_NAME)
         if checkpoint is not None:
             changed = await self._progress.changed_clusters(checkpoint.revision, concerned=_CAUSES, most=MOST_CHANGED)
@@ -117,4 +119,5 @@ class Checks:
             return  # the store may be full: the older checkpoint stays true
 
     def _postpone(self) -> None:
-        self._due = asyncio.get_running_loop().time() + self._seconds
+        seconds = self._seconds if self._position is None else min(self._seconds, SCAN_SAVE_SECONDS)
+        self._due = asyncio.get_running_loop().time() + seconds

@@ -43,13 +43,7 @@ def changes_of(
         while True:
             async with aclosing(tap.changes(source.resource, wanted=source.wanted)) as changes:
                 async for change in changes:
-                    for key in _keys_of(controller, source, change):
-                        if source.gathered:
-                            queue.expect(key, source.delay)
-                        elif source.delay:
-                            queue.add_after(key, source.delay)
-                        else:
-                            queue.add(key)
+                    queue_change(controller, source, change, queue=queue)
             await sleep(_RESTART_SECONDS)
 
     async def follow(queue: WorkQueue) -> None:
@@ -58,6 +52,17 @@ def changes_of(
                 tasks.create_task(follow_one(source, queue))
 
     return follow
+
+
+def queue_change(controller: Controller, source: ControllerSource, change: ObjectChange, *, queue: WorkQueue) -> None:
+    """Queue the keys that follow from a change of a resource that a controller follows."""
+    for key in _keys_of(controller, source, change):
+        if source.gathered:
+            queue.expect(key, source.delay)
+        elif source.delay:
+            queue.add_after(key, source.delay)
+        else:
+            queue.add(key)
 
 
 def _keys_of(controller: Controller, source: ControllerSource, change: ObjectChange) -> Iterable[Key]:

@@ -6,7 +6,8 @@ import asyncio
 import random
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain, islice, zip_longest
 from typing import Final
 
 from kcp_py.aio.clock import Schedule, Timer, call_later
@@ -14,11 +15,15 @@ from kcp_py.client.keys import Key
 from kcp_py.controllers.runtime.queuemetrics import QueueMetrics
 from kcp_py.logicalcluster import Name
 
-__all__ = ["FIRST_DELAY_SECONDS", "LONGEST_DELAY_SECONDS", "Key", "Schedule", "Timer", "WorkQueue", "call_later"]
+__all__ = ["FIRST_DELAY_SECONDS", "LONGEST_DELAY_SECONDS", "SOON_SECONDS", "Key", "Schedule", "Timer", "WorkQueue", "call_later"]
 
 FIRST_DELAY_SECONDS: Final = 0.02
 LONGEST_DELAY_SECONDS: Final = 30.0
+SOON_SECONDS: Final = 60.0
+"""Keys that wait for no longer are work that a later process continues."""
 _LARGEST_EXPONENT: Final = 30
+_LOOKED_AT: Final = 10
+"""Keys that `unfinished` looks at for each that it may return."""
 
 
 _Place = tuple[str, str]
@@ -65,6 +70,8 @@ class WorkQueue:
         """Since when, on the clock."""
         self._again: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
+        self._soon: set[Key] = set()
+        """Those of `_delayed` that are tried again, or due within `SOON_SECONDS`."""
         self._attempts: dict[Key, int] = {}
         self._awaited: dict[Name, dict[_Place, int]] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
@@ -87,6 +94,25 @@ class WorkQueue:
         """The clusters of all keys: of those that wait for a worker or for their time, and of those that workers have."""
         return {*self._waiting, *self._taken, *(key.cluster for key in self._delayed)}
 
+    def unfinished(self, most: int) -> Sequence[Key]:
+        """Keys that a later process has to look at: that wait for a worker, that workers have, and that are tried again or due soon.
+
+        Clusters take turns. Keys that wait for a time further away are left out: they have to be found by their objects.
+
+        Args:
+            most: how many. Of a longer queue, a part is looked at.
+        """
+        held = chain(self._taken.items(), islice(self._waiting.items(), most))
+        places = chain(
+            ((cluster, place) for cluster, found in held for place in islice(found, most)),
+            ((key.cluster, key[1:]) for key in self._soon),
+        )
+        turns: dict[Name, dict[_Place, None]] = {}
+        for cluster, place in islice(places, most * _LOOKED_AT):
+            turns.setdefault(cluster, {})[place] = None
+        rounds = zip_longest(*([Key(cluster, *place) for place in found] for cluster, found in turns.items()))
+        return list(islice((key for keys in rounds for key in keys if key is not None), most))
+
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as its turn comes."""
         self._stop_waiting(key)
@@ -106,6 +132,8 @@ class WorkQueue:
     def add_after(self, key: Key, seconds: float) -> None:
         """Have a key looked at after a time, or when it is added before."""
         self._stop_waiting(key)
+        if seconds <= SOON_SECONDS:
+            self._soon.add(key)
         self._delayed[key] = self._schedule(seconds, lambda: self.add(key))
 
     def expect(self, key: Key, seconds: float) -> None:
@@ -126,6 +154,7 @@ class WorkQueue:
         self.metrics.retries += 1
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
         delay = min(self._longest_delay, FIRST_DELAY_SECONDS * 2 ** min(attempt - 1, _LARGEST_EXPONENT))
+        self._soon.add(key)
         self._delayed[key] = self._schedule(delay * (0.5 + self._jitter() / 2), lambda: self.add(key))
 
     def removed(self, cluster: Name) -> None:
@@ -182,6 +211,7 @@ class WorkQueue:
         for timer in self._delayed.values():
             timer.cancel()
         self._delayed.clear()
+        self._soon.clear()
         self._awaited.clear()
 
     def _running(self) -> list[float]:
@@ -191,6 +221,7 @@ class WorkQueue:
 
     def _stop_waiting(self, key: Key) -> None:
         """Its time has come, or it is set anew."""
+        self._soon.discard(key)
         if (timer := self._delayed.pop(key, None)) is not None:
             timer.cancel()
         awaited = self._awaited.get(key.cluster)

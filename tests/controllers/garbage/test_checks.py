@@ -69,7 +69,7 @@ async def saved(registry: Registry) -> Checkpoint:
         if checkpoint is None or item is None or checkpoint.position is not None:
             return False
         found[:] = [checkpoint]
-        return item.mod_revision == await registry.storage.revision() and checkpoint.revision == item.mod_revision - 1
+        return item.mod_revision == await registry.storage.revision() and checkpoint.revision == item.mod_revision
 
     await registry.until(is_saved)
     return found[0]

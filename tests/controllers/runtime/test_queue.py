@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from kcp_py.controllers.runtime.queue import FIRST_DELAY_SECONDS, Key, WorkQueue
+from kcp_py.controllers.runtime.queue import FIRST_DELAY_SECONDS, SOON_SECONDS, Key, WorkQueue
 from kcp_py.logicalcluster import Name
 
 pytestmark = pytest.mark.anyio
@@ -259,3 +259,27 @@ def test_the_clusters_of_all_keys_are_known() -> None:
     queue.add(Key(Name("waiting"), "", "a"))
     queue.add_after(Key(Name("later"), "", "a"), 60)
     assert queue.clusters() == {"waiting", "later"}
+
+
+async def test_unfinished_keys_of_all_clusters_take_turns() -> None:
+    """Keys that wait, that workers have and that are tried again; not those that are due much later, nor those that are done."""
+    time = VirtualTime()
+    queue = WorkQueue(per_cluster=2, schedule=time.schedule)
+    for name in ("taken", "failed", "done", "waiting", "more"):
+        queue.add(Key(A, "", name))
+    taken, failed = await queue.take(), await queue.take()
+    queue.retry(failed)
+    queue.done(failed)
+    done = await queue.take()
+    queue.forget(done)
+    queue.done(done)
+    queue.add_after(Key(B, "", "soon"), SOON_SECONDS)
+    queue.add_after(Key(C, "", "later"), SOON_SECONDS + 1)
+    names = [key.name for key in queue.unfinished(10)]
+    assert sorted(names) == ["failed", "more", "soon", "taken", "waiting"]
+    assert taken.name in names
+    assert {key.cluster for key in queue.unfinished(2)} == {A, B}
+    time.advance(SOON_SECONDS)
+    assert Key(B, "", "soon") in queue.unfinished(10)
+    queue.close()
+    assert Key(A, "", "waiting") in queue.unfinished(10)
