@@ -185,7 +185,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "cli/envtest": [Row("apiserver warm", "cli/envtest/test_assets", "the processes are run by the program that starts them")],
     "cli/envtest/programs": [Row("etcd kube_apiserver kubectl", "cli/envtest/test_assets", "programs are written and then run")],
     "client": [
-        Row("contract following localreads requests", "client/test_local", "parts of the clients, which one suite compares"),
+        Row("contract localreads requests", "client/test_local", "parts of the clients, which one suite compares"),
         Row("views", "client/test_clusterclient", "makes the clients of one cluster"),
     ],
     "library/types": [

@@ -1,7 +1,7 @@
 """`WorkRecord`: the unfinished work of controllers, which the next process continues at once (docs/adr/0046).
 
-Reading all objects of a large store takes minutes. The record says what is known to wait, and the history of the store says what has
-changed since. It is an addition: all objects are read nevertheless, so nothing depends on it.
+Reading all objects of a large store takes minutes. The record has the keys that wait, and the history of the store has the changes
+since. The record is an addition: all objects are read nevertheless, so nothing depends on it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class WorkRecord:
     async def load(self) -> UnfinishedWork | None:
         """The record that the last process has left; None where there is none for this store.
 
-        Reads of existing objects that begin afterwards continue where the last ones were, and read what was before at their end.
+        Reads of existing objects that begin afterwards continue where the last ones were, and end with the objects before that position.
 
         Raises:
             StatusError: the store cannot be read.

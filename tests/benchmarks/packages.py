@@ -5,7 +5,6 @@ Imports are measured with compiled modules, as in an installed program, in a new
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.processes import kcp
+from tests.benchmarks.processes import compiled, kcp
 from tests.benchmarks.row import Row
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -50,9 +49,9 @@ asyncio.run(ready())
 
 def output(text: str, directory: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """What a program prints that runs with compiled modules."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(directory / "bytecode")
-    return subprocess.run([sys.executable, *flags, "-c", text], env=environment, check=True, capture_output=True, text=True, cwd=ROOT)
+    return subprocess.run(
+        [sys.executable, *flags, "-c", text], env=compiled(directory), check=True, capture_output=True, text=True, cwd=ROOT
+    )
 
 
 def import_times(profile: str) -> tuple[Counter[str], Counter[str]]:

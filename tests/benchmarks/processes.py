@@ -43,6 +43,12 @@ class Process:
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
 
+def compiled(directory: Path) -> dict[str, str]:
+    """The environment of a program that runs with compiled modules, as one that is installed."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**environment, "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
+
+
 def _pin() -> None:
     os.sched_setaffinity(0, {SERVER_CORE})
 
@@ -67,7 +73,7 @@ def listening(
             stderr=errors,
             text=True,
             preexec_fn=_pin,
-            env={**os.environ, "KCP_PY_LOG_LEVEL": "warning", **(environment or {})},
+            env={**compiled(log.parent), "KCP_PY_LOG_LEVEL": "warning", **(environment or {})},
         )
     try:
         port = 0

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from tests.benchmarks.processes import compiled
 from tests.benchmarks.row import Row
 
 _RUNS = 5
@@ -41,8 +42,7 @@ print(time.perf_counter() - began)
 
 async def testserver_row(directory: Path) -> AsyncIterator[Row]:
     """The start in the process and as a command, by phase, and a logical cluster for a test."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(directory / "bytecode")
+    environment = compiled(directory)
 
     def output(text: str) -> str:
         command = [sys.executable, "-c", text]

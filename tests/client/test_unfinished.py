@@ -75,7 +75,7 @@ async def test_changes_of_resources_are_read_as_far_as_they_are_known(registry: 
 
 
 async def test_only_objects_count_as_changes(registry: Registry) -> None:
-    """Writes of the server's own keys are no reason for another record."""
+    """Writes of the server's own keys do not cause another record."""
     await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
     changed = await registry.storage.revision()
     await registry.tap.work.save(WORK)

@@ -89,7 +89,7 @@ class Checks:
             if changed is not None:
                 for cluster in {*changed, *checkpoint.clusters}:
                     self._queue.add(Key(cluster, "", CHECK))
-                self._position = checkpoint.position
+                self._position = self._saved_position = checkpoint.position
         if self._position is None:
             return
         async with aclosing(self._progress.scan(self._position, concerned=CONCERNED)) as pages:
@@ -99,6 +99,10 @@ class Checks:
                 self._position = page.position
                 await self.save_if_due()
         self._position = None
+        if self._saved_position:
+            # A server that is restarted often must not read the rest again each time.
+            self._due = 0.0
+            await self.save_if_due()
 
     async def save_if_due(self) -> None:
         """Write a checkpoint, if the latest one is old and something has changed since."""

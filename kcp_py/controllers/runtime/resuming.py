@@ -19,7 +19,7 @@ LOOK_SECONDS: Final = 5.0
 LOOKS: Final = 12
 """After so many looks a record is due: once a minute."""
 LOOKS_WHILE_READING: Final = 2
-"""As `LOOKS`, while existing objects are read, so that servers that are restarted often come to an end."""
+"""After so many looks a record is due while existing objects are read: servers that are restarted often come to an end, too."""
 REVISIONS: Final = 20_000
 """After so many writes a record is due, so that the next start reads no more of the history."""
 MOST_KEYS: Final = 1_000
@@ -75,7 +75,7 @@ class Resumption:
             await self._sleep(LOOK_SECONDS)
             looks += 1
             revision = self._record.revision
-            due = LOOKS_WHILE_READING if self._record.positions else LOOKS
+            due = LOOKS_WHILE_READING if self._record.positions or self._positions else LOOKS
             if revision is not None and (looks >= due or revision - self._saved >= REVISIONS):
                 looks = 0
                 await self.save(revision)

@@ -146,6 +146,38 @@ async def test_a_scan_is_continued_after_a_restart(tmp_path: Path) -> None:
         assert progress.starts == [position]
 
 
+async def test_the_end_of_a_continued_scan_is_remembered_at_once(tmp_path: Path) -> None:
+    """So servers that are restarted before their next checkpoint is due do not read the rest each time."""
+    async with open_registry(store(tmp_path)) as registry:
+        await add(registry, TEAM, "one")
+        await progress_of(registry).save(NAME, Checkpoint(await registry.storage.revision(), [], f"{ROOT}/core/configmaps/"))
+    async with open_registry(store(tmp_path)) as registry:
+        progress = collect(registry, save_seconds=3600)
+
+        async def is_remembered() -> bool:
+            checkpoint = await progress_of(registry).load(NAME)
+            return checkpoint is not None and checkpoint.position is None
+
+        await registry.until(is_remembered)
+        assert progress.starts == [f"{ROOT}/core/configmaps/"]
+
+
+async def test_an_idle_store_that_is_compacted_is_not_read_again(tmp_path: Path) -> None:
+    """The checkpoint was the last write: a compaction at its revision loses no change."""
+    async with open_registry(store(tmp_path)) as registry:
+        collect(registry)
+        await add(registry, TEAM, "one")
+        await saved(registry)
+        await registry.storage.compact(await registry.storage.revision())
+    async with open_registry(store(tmp_path)) as registry:
+        progress = collect(registry)
+        await add(registry, TEAM, "child", reference(await add(registry, TEAM, "owner")))
+        await registry.client.delete(TEAM, CONFIG_MAPS, "default", "owner")
+        await registry.until_gone(TEAM, CONFIG_MAPS, "default", "child")
+        await saved(registry)
+        assert progress.starts == []
+
+
 async def test_clusters_that_are_gone_do_not_matter(tmp_path: Path) -> None:
     """A checkpoint may name clusters that were deleted meanwhile."""
     async with open_registry(store(tmp_path)) as registry:

@@ -46,7 +46,7 @@ def store(path: Path) -> Any:
 
 
 def start_without_reading(registry: Registry) -> None:
-    """Run all controllers as beside a store whose objects take for ever to read."""
+    """Run all controllers as in a store whose objects take for ever to read."""
     registry.tap._scans = Throttle(seconds=0, pause=1e12)
     start_controllers(registry.supervisor, registry.client, registry.tap, ("*", "-garbage-collector-controller"))
 
