@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -157,6 +158,28 @@ def test_a_remembered_revision_replays_every_change_after_a_kill(new_server: New
     assert [event["object"]["data"]["n"] for event in events] == [str(n) for n in range(1, 50)]
     assert {event["type"] for event in events} == {"MODIFIED"}
     assert written == sorted(set(written))
+
+
+def test_interrupted_deletions_continue_after_a_kill(new_server: NewServer) -> None:
+    """A namespace and a cluster that are killed in the middle of their deletion go after the start, with all that they hold."""
+    server = new_server().start()
+    core, doomed = "/clusters/interrupted/api/v1", "/clusters/doomed/api/v1"
+    assert server.request("POST", f"{core}/namespaces", {"metadata": {"name": "shop"}}).code == 201
+    with Session(server) as session:
+        for number in range(100):
+            for path in (f"{core}/namespaces/shop/configmaps", f"{doomed}/namespaces/default/configmaps"):
+                assert session.request("POST", path, configmap(f"m{number}", {}))[0] == 201
+    cluster = "/clusters/doomed/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    for path in (f"{core}/namespaces/shop", cluster):
+        assert server.request("DELETE", path).code == 200
+    server.stop(signal.SIGKILL)
+    server.start()
+    end = time.monotonic() + 60
+    while [server.request("GET", path).code for path in (f"{core}/namespaces/shop", cluster)] != [404, 404]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    left = server.request("GET", "/clusters/*/api/v1/configmaps").json["items"]
+    assert [item["metadata"]["name"] for item in left] == []
 
 
 def test_a_term_signal_ends_watches_cleanly_and_finishes_requests(new_server: NewServer) -> None:
