@@ -32,7 +32,7 @@ def etcd(tmp_path: Path) -> Iterator[EtcdServer]:
 async def server(stack: AsyncExitStack, etcd: EtcdServer) -> Registry:
     """The registry of one more server."""
     await etcd.wait()
-    return await stack.enter_async_context(open_registry(EtcdStorage(EtcdOptions(endpoints=[etcd.url], prefix=ROOT))))
+    return await stack.enter_async_context(open_registry(EtcdStorage(EtcdOptions(endpoints=(etcd.url,), prefix=ROOT))))
 
 
 async def test_the_next_leader_continues_where_the_last_one_was(etcd: EtcdServer) -> None:
