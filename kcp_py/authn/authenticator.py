@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Final, Literal, NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.logicalcluster import ClusterSelection
@@ -56,11 +58,43 @@ class Authenticator(Protocol):
     async def authenticate(self, credentials: Credentials) -> UserInfo | None: ...
 
 
-class AuthenticatorUnion:
+class Undecided(Enum):
+    """The type of `UNDECIDED`."""
+
+    UNDECIDED = "undecided"
+
+
+UNDECIDED: Final = Undecided.UNDECIDED
+"""The answer of `recall` for credentials that `authenticate` has to look at."""
+
+Recalled = UserInfo | Literal[Undecided.UNDECIDED] | None
+
+
+class RecallingAuthenticator(ABC):
+    """An authenticator that has the answer for most requests at hand, which costs them no coroutine."""
+
+    @abstractmethod
+    def recall(self, credentials: Credentials) -> Recalled:
+        """The answer of `authenticate`, without waiting; `UNDECIDED` if that has to wait, or would raise an error."""
+
+    @abstractmethod
+    async def authenticate(self, credentials: Credentials) -> UserInfo | None:
+        """See `Authenticator`."""
+
+
+class AuthenticatorUnion(RecallingAuthenticator):
     """Returns the user of the first authenticator that has one. An invalid credential is an error only if no other one is valid."""
 
     def __init__(self, *authenticators: Authenticator) -> None:
         self._authenticators = authenticators
+        self._recalls = tuple(map(recall_of, authenticators))
+
+    def recall(self, credentials: Credentials) -> Recalled:
+        for recall in self._recalls:
+            found = recall(credentials)
+            if found is not None:
+                return found
+        return None
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         failure: StatusError | None = None
@@ -75,3 +109,12 @@ class AuthenticatorUnion:
         if failure is not None:
             raise failure
         return None
+
+
+def recall_of(authenticator: Authenticator) -> Callable[[Credentials], Recalled]:
+    """`recall` of an authenticator. One that has none is asked each time."""
+    return authenticator.recall if isinstance(authenticator, RecallingAuthenticator) else _undecided
+
+
+def _undecided(_credentials: Credentials) -> Recalled:
+    return UNDECIDED

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import unauthorized
 from kcp_py.apis.certificates.binding import ClusterBinding, binding_of
-from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.authenticator import UNDECIDED, Credentials, Recalled, RecallingAuthenticator
 from kcp_py.logicalcluster import Name
 from kcp_py.request.user import CLUSTER_NAME_EXTRA, UserInfo, authenticated
 
@@ -39,7 +39,7 @@ class _Certificate(NamedTuple):
     """The cluster in which it is valid; None for every cluster."""
 
 
-class ClientCertificates:
+class ClientCertificates(RecallingAuthenticator):
     """Reads certificates that TLS has verified. Users are cached by the complete bytes of their certificates. Dates are always checked."""
 
     def __init__(self, cluster_uid: ClusterUid, *, now: Callable[[], float] = time.time, size: int = _CACHED_CERTIFICATES) -> None:
@@ -53,6 +53,15 @@ class ClientCertificates:
         self._cluster_uid = cluster_uid
         self._now = now
         self._certificates: LRU[bytes, _Certificate] = LRU(size)
+
+    def recall(self, credentials: Credentials) -> Recalled:
+        der = credentials.peer_certificate_der
+        if der is None:
+            return None
+        certificate = self._certificates.get(der)
+        if certificate is None or certificate.binding is not None or not certificate.not_before <= self._now() <= certificate.not_after:
+            return UNDECIDED
+        return certificate.user
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         der = credentials.peer_certificate_der

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
-from kcp_py.authn.authenticator import Authenticator, Credentials, Headers, UnverifiedCredentialError
+from kcp_py.authn.authenticator import (
+    UNDECIDED,
+    Authenticator,
+    Credentials,
+    Headers,
+    Recalled,
+    RecallingAuthenticator,
+    UnverifiedCredentialError,
+)
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.user import UserInfo
 
@@ -60,11 +69,36 @@ class TokenAuthenticator(Protocol):
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None: ...
 
 
-class TokenUnion:
+class ImmediateTokens(ABC):
+    """A `TokenAuthenticator` that knows tokens without waiting."""
+
+    @abstractmethod
+    def known(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        """The answer of `authenticate_token` for a token that is known; None for others."""
+
+
+Known = Callable[[bytes, ClusterSelection, Audiences], AuthenticatedToken | None]
+
+
+def known_of(tokens: object) -> Known:
+    """`known` of a token authenticator. One that has none knows no token at once."""
+    return tokens.known if isinstance(tokens, ImmediateTokens) else _unknown
+
+
+def _unknown(_token: bytes, _cluster: ClusterSelection, _audiences: Audiences) -> AuthenticatedToken | None:
+    return None
+
+
+class TokenUnion(ImmediateTokens):
     """The answer of the first of several token authenticators that has one (k8s.io/apiserver `token/union`)."""
 
     def __init__(self, *authenticators: TokenAuthenticator) -> None:
         self._authenticators = authenticators
+        # Others have no say about a token that the first one knows.
+        self._first_knows = known_of(authenticators[0] if authenticators else None)
+
+    def known(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        return self._first_knows(token, cluster, audiences)
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
         refusals: list[TokenRefusedError] = []
@@ -88,7 +122,7 @@ async def _no_token() -> None:
     """The answer about a token that is for no audience of this server."""
 
 
-class AudienceAgnosticTokens:
+class AudienceAgnosticTokens(ImmediateTokens):
     """Tokens that name no audience. They are for this server alone (k8s.io/apiserver `WrapAudienceAgnosticToken`)."""
 
     def __init__(self, tokens: TokenAuthenticator, audiences: Audiences) -> None:
@@ -99,7 +133,12 @@ class AudienceAgnosticTokens:
             audiences: of this server.
         """
         self._tokens = tokens
+        self._known = known_of(tokens)
         self._audiences = audiences
+
+    def known(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        # Requests come with the audiences of the server.
+        return self._known(token, cluster, audiences) if audiences == self._audiences and audiences else None
 
     def authenticate_token(
         self, token: bytes, cluster: ClusterSelection, audiences: Audiences
@@ -125,7 +164,7 @@ class HeaderTokens:
         return None if user is None else AuthenticatedToken(user, audiences)
 
 
-class BearerTokens:
+class BearerTokens(RecallingAuthenticator):
     """The authenticator of requests with a bearer token."""
 
     def __init__(self, tokens: TokenAuthenticator, audiences: Audiences) -> None:
@@ -136,7 +175,18 @@ class BearerTokens:
             audiences: of this server.
         """
         self._tokens = tokens
+        self._known = known_of(tokens)
         self._audiences = audiences
+
+    def recall(self, credentials: Credentials) -> Recalled:
+        try:
+            token = bearer_token(credentials.headers)
+        except StatusError:
+            return UNDECIDED
+        if token is None:
+            return None
+        found = self._known(token, credentials.cluster, self._audiences)
+        return UNDECIDED if found is None else found.user
 
     async def authenticate(self, credentials: Credentials) -> UserInfo | None:
         token = bearer_token(credentials.headers)

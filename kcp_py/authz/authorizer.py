@@ -54,6 +54,18 @@ class ImmediateAuthorizer(ABC):
         return self.decide(user, cluster, info)
 
 
+class RecallingAuthorizer(ABC):
+    """An authorizer that keeps decisions. A union asks for them before it waits for a decision, which costs a request no coroutine."""
+
+    @abstractmethod
+    def recall(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """The answer of `authorize`, if it is a permission that is at hand; else None."""
+
+    @abstractmethod
+    async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """See `Authorizer`."""
+
+
 class ConfiguredAuthorizer(NamedTuple):
     """An authorizer of the operator's configuration."""
 
@@ -64,7 +76,7 @@ class ConfiguredAuthorizer(NamedTuple):
     """Distinct within the configuration. It precedes the reasons of decisions that are not final."""
 
 
-class AuthorizerUnion:
+class AuthorizerUnion(RecallingAuthorizer):
     """Asks authorizers in order and returns the first final decision. Without one the request is denied.
 
     Configured authorizers are the last ones, and can be replaced while the server runs: a decision asks either all old or all new ones.
@@ -89,18 +101,34 @@ class AuthorizerUnion:
         self.configured = tuple(authorizers)
         self._asked = tuple(
             (
-                _decide_of(member.authorizer),
-                member.authorizer.authorize,
+                *_steps_of(member.authorizer),
                 self.decisions.setdefault(member[1:], [0, 0]) if member.type else None,
                 member.name,
             )
             for member in (*self._first, *authorizers)
         )
 
+    def recall(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """A permission that no authorizer has to be waited for, counted as a decision; else None, and `authorize` has the answer."""
+        for at_once, authorize, decisions, _ in self._asked:
+            decision = at_once(user, cluster, info) if at_once is not None else None
+            if decision is None:
+                if authorize is None:
+                    continue
+                return None
+            if not decision.final or not decision.allowed:
+                return None
+            if decisions is not None:
+                decisions[True] += 1
+            return decision
+        return None
+
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision:
         undecided: list[tuple[str, Decision]] | None = None
-        for decide, authorize, decisions, name in self._asked:
-            decision = await authorize(user, cluster, info) if decide is None else decide(user, cluster, info)
+        for at_once, authorize, decisions, name in self._asked:
+            decision = at_once(user, cluster, info) if at_once is not None else None
+            if decision is None and authorize is not None:
+                decision = await authorize(user, cluster, info)
             if decision is None:
                 continue
             if decision.final:
@@ -114,15 +142,18 @@ class AuthorizerUnion:
 
 
 _Decide = Callable[[UserInfo, ClusterSelection, RequestInfo], Decision | None]
-_Asked = tuple[_Decide | None, Callable[[UserInfo, ClusterSelection, RequestInfo], Awaitable[Decision | None]], list[int] | None, str]
-"""What decides at once, if it can, what decides, the counts of its decisions, its name."""
+_Wait = Callable[[UserInfo, ClusterSelection, RequestInfo], Awaitable[Decision | None]]
+_Asked = tuple[_Decide | None, _Wait | None, list[int] | None, str]
+"""What decides at once, what decides where that does not, the counts of its decisions, its name."""
 
 
-def _decide_of(authorizer: Authorizer) -> _Decide | None:
-    """What gives the answers of `authorize` at once. A subclass with an `authorize` of its own is asked by that."""
+def _steps_of(authorizer: Authorizer) -> tuple[_Decide | None, _Wait | None]:
+    """What decides at once, and what decides by waiting. An `ImmediateAuthorizer` with an `authorize` of its own is asked by that."""
     if isinstance(authorizer, ImmediateAuthorizer) and getattr(authorizer.authorize, "__func__", None) is ImmediateAuthorizer.authorize:
-        return authorizer.decide
-    return None
+        return authorizer.decide, None
+    if isinstance(authorizer, RecallingAuthorizer):
+        return authorizer.recall, authorizer.authorize
+    return None, authorizer.authorize
 
 
 def _joined(undecided: Sequence[tuple[str, Decision]]) -> Decision:

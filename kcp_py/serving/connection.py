@@ -25,7 +25,7 @@ from kcp_py.serving.clientauthorities import PeerCertificate
 from kcp_py.serving.connectionlimits import ConnectionSlot
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.cycle import Cycle
-from kcp_py.serving.deadlinetimer import NEVER, DeadlineTimer
+from kcp_py.serving.deadlinetimer import DeadlineTimer
 from kcp_py.serving.disconnection import DisconnectCallbacks
 from kcp_py.serving.flow import FlowControl
 from kcp_py.serving.http1.events import Data, EndOfMessage, Event, Header, Refusal, Request
@@ -208,8 +208,9 @@ class Connection(asyncio.Protocol):
         else:
             reader.want_body(0.0)
         cycle = self._cycle
-        if reader.deadline is None and self._timer.at != NEVER and cycle is not None and cycle.response.started:
+        if reader.deadline is None and cycle is not None and cycle.response.started:
             # A watch has no deadline, and there may be thousands of them. The timer is that of the request's head.
+            reader.forget_fields()
             self._timer.stop()
 
     def response_complete(self) -> None:

@@ -220,6 +220,37 @@ class Cycle:
             body = body[last:]
         self._write(body, more=message.get("more_body", False))
 
+    def write_response(self, status: int, lines: bytes, body: bytes) -> bool:
+        """Write all of a response at once. Nearly all responses are of this kind.
+
+        It is not of ASGI, and is found like `write_chunk`.
+
+        Args:
+            status: of a response with a body.
+            lines: header fields, as `ResponseWriter.whole` takes them.
+            body: the whole.
+
+        Returns:
+            False where `send` has to be used: the client does not read, the body is large, or the method is HEAD.
+        """
+        connection = self._connection
+        if connection.flow.write_paused or self.disconnected:
+            return False
+        response = self.response
+        if self.more_body:
+            if self._expects_continue or connection.abandons_body:
+                return False
+            self.lingers = not response.keep_alive
+        data = response.whole(status, lines, body, connection.default_headers)
+        if data is None:
+            return False
+        self._expects_continue = False
+        connection.transport.write(data)
+        if self._change is not None:
+            self._wake()
+        connection.response_complete()
+        return True
+
     def write_chunk(self, chunk: bytes) -> bool:
         """Write a chunk of a body in chunks at once.
 

@@ -33,7 +33,10 @@ the hyphen, and a slash follows the dot in code-point order."""
 
 _CORE: Final = "core"
 _GROUP_OR_RESOURCE: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-_is_name: Final = re.compile(r"(?!\.{1,2}\Z)[^/%\x00-\x1f\x7f\ud800-\udfff]{1,253}").fullmatch
+_NAME: Final = r"(?!\.{1,2}(?:/|\Z))[^/%\x00-\x1f\x7f\ud800-\udfff]{1,253}"
+_is_name: Final = re.compile(_NAME).fullmatch
+_is_place: Final = re.compile(f"{_NAME}/{_NAME}").fullmatch
+"""Two names with a slash between them, which neither of them holds."""
 _LONGEST_CLUSTER_SEGMENT: Final = 63
 """The maximum length of cluster names without a colon."""
 
@@ -95,7 +98,7 @@ class ResourceKeys(NamedTuple):
         if bool(namespace) is not self.namespaced:
             raise InvalidSegmentError(f"{self.prefix} {'needs' if self.namespaced else 'takes no'} namespace")
         place = f"{namespace}/{name}" if namespace else name
-        if not _is_name(name) or (namespace and not _is_name(namespace)):
+        if not (_is_place(place) if namespace else _is_name(place)):
             raise InvalidSegmentError(f"invalid key segment in {place!r}")
         return f"{self.prefix}{_checked_cluster(cluster)}/{place}"
 

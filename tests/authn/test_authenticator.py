@@ -4,7 +4,7 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.authn import UserInfo
-from kcp_py.authn.authenticator import AuthenticatorUnion, Credentials
+from kcp_py.authn.authenticator import UNDECIDED, AuthenticatorUnion, Credentials, RecallingAuthenticator
 from kcp_py.logicalcluster import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -43,3 +43,30 @@ async def test_bad_credentials():
     with pytest.raises(StatusError) as caught:
         await AuthenticatorUnion(Fixed(None), Fixed(unauthorized()), Fixed(None)).authenticate(NO_CREDENTIALS)
     assert caught.value.code == 401
+
+
+class Recalling(RecallingAuthenticator):
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def recall(self, credentials):  # noqa: ARG002
+        return self.outcome
+
+    async def authenticate(self, credentials):  # noqa: ARG002
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("authenticators", "expected"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([Recalling(None), Recalling(ALICE)], ALICE, id="known"),
+        pytest.param([Recalling(None), Recalling(None)], None, id="no credentials"),
+        pytest.param([Recalling(UNDECIDED), Recalling(ALICE)], UNDECIDED, id="an earlier one has to be waited for"),
+        pytest.param([Recalling(BOB), Fixed(ALICE)], BOB, id="a later one has no say"),
+        pytest.param([Fixed(None), Recalling(ALICE)], UNDECIDED, id="one that recalls nothing is asked"),
+    ],
+)
+def test_recall(authenticators, expected):
+    """The order is that of the authenticators: one that has to be waited for leaves nothing to recall."""
+    assert AuthenticatorUnion(*authenticators).recall(NO_CREDENTIALS) is expected

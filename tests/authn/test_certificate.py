@@ -11,7 +11,7 @@ from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.authenticator import UNDECIDED, Credentials
 from kcp_py.authn.certificate import CREDENTIAL_ID, UID, ClientCertificates
 from kcp_py.logicalcluster import ROOT, WILDCARD, ClusterSelection, Name
 from kcp_py.request.user import CLUSTER_NAME_EXTRA
@@ -192,3 +192,18 @@ async def test_other_alternative_names_bind_to_nothing():
     """Certificates of an operator's authority may have any other URI."""
     der = certificate(["alice"], [], uris=("spiffe://example.org/alice",))
     assert await ClientCertificates(uid_of, now=Clock()).authenticate(shown(der, WILDCARD))
+
+
+async def test_recall():
+    """A certificate that was read is recalled while it is valid; one that names a cluster is always looked at."""
+    clock = Clock()
+    authenticator = ClientCertificates(uid_of, now=clock)
+    assert authenticator.recall(shown(None)) is None
+    plain, bound = certificate(["alice"], []), certificate(["alice"], [], uris=("kcp://cluster/team-a?uid=0a",))
+    for der in (plain, bound):
+        credentials = shown(der, Name("team-a"))
+        assert authenticator.recall(credentials) is UNDECIDED
+        user = await authenticator.authenticate(credentials)
+        assert authenticator.recall(credentials) is (user if der is plain else UNDECIDED)
+    clock.now = (START + 2 * DAY).timestamp()
+    assert authenticator.recall(shown(plain)) is UNDECIDED

@@ -4,7 +4,8 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
 from kcp_py.authn import UserInfo
-from kcp_py.authn.authenticator import Credentials, UnverifiedCredentialError
+from kcp_py.authn.authenticator import UNDECIDED, Credentials, UnverifiedCredentialError
+from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authn.tokens import (
     MAX_TOKEN_BYTES,
     AudienceAgnosticTokens,
@@ -145,3 +146,40 @@ def test_huge_token():
     """A token longer than any issuer makes is 401 without being looked up."""
     with pytest.raises(StatusError):
         bearer_token(bearer("x" * (MAX_TOKEN_BYTES + 1)))
+
+
+MINE = ("server",)
+STATIC = StaticTokens(parse_tokens("a,alice,1\n", "tokens"))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "token", "expected"),
+    [
+        pytest.param(AudienceAgnosticTokens(STATIC, MINE), "a", "alice", id="a static token"),
+        pytest.param(AudienceAgnosticTokens(STATIC, MINE), "b", UNDECIDED, id="an unknown token"),
+        pytest.param(AudienceAgnosticTokens(STATIC, ("other",)), "a", UNDECIDED, id="other audiences"),
+        pytest.param(TokenUnion(AudienceAgnosticTokens(STATIC, MINE), UNION), "a", "alice", id="the first of several"),
+        pytest.param(TokenUnion(UNION, AudienceAgnosticTokens(STATIC, MINE)), "a", UNDECIDED, id="behind one that has to be waited for"),
+        pytest.param(TokenUnion(), "a", UNDECIDED, id="no issuers"),
+        pytest.param(STATIC, "a" * (MAX_TOKEN_BYTES + 1), UNDECIDED, id="a token that is too long"),
+    ],
+)
+async def test_recall(tokens, token, expected):
+    """A token of a file needs no waiting. The answer is that of `authenticate`, which has it for all others."""
+    authenticator = BearerTokens(tokens, MINE)
+    credentials = Credentials(bearer(token), None, TEAM, "/")
+    found = authenticator.recall(credentials)
+    assert (found.name if isinstance(found, UserInfo) else found) == expected
+    if isinstance(found, UserInfo):
+        assert await authenticator.authenticate(credentials) is found
+    assert authenticator.recall(credentials._replace(headers={})) is None
+
+
+def test_a_removed_token_is_not_recalled():
+    """From the next request on."""
+    tokens = StaticTokens(parse_tokens("a,alice,1\n", "tokens"))
+    authenticator = BearerTokens(tokens, MINE)
+    credentials = Credentials(bearer("a"), None, TEAM, "/")
+    assert isinstance(authenticator.recall(credentials), UserInfo)
+    tokens.replace({})
+    assert authenticator.recall(credentials) is UNDECIDED

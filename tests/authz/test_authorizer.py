@@ -4,8 +4,8 @@ import pytest
 
 from kcp_py.authn import UserInfo
 from kcp_py.authz import ALLOWED, DENIED, NO_OPINION, AuthorizerUnion, Decision
-from kcp_py.authz.authorizer import ConfiguredAuthorizer
-from kcp_py.authz.static import AlwaysAllow, AlwaysDeny
+from kcp_py.authz.authorizer import ConfiguredAuthorizer, RecallingAuthorizer
+from kcp_py.authz.static import AlwaysAllow, AlwaysAllowPaths, AlwaysDeny
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.requestinfo import parse_request
 
@@ -74,3 +74,36 @@ async def test_an_error_does_not_outweigh_a_decision() -> None:
     """A later authorizer can allow what an earlier one could not decide."""
     union = AuthorizerUnion(Fixed(NO_OPINION._replace(error="e")), Fixed(ALLOWED))
     assert await union.authorize(UserInfo("alice"), ROOT, INFO) is ALLOWED
+
+
+class Keeping(RecallingAuthorizer):
+    def __init__(self, kept: Decision | None, decided: Decision | None = None) -> None:
+        self.kept, self.decided = kept, decided
+
+    def recall(self, user, cluster, info):  # noqa: ARG002
+        return self.kept
+
+    async def authorize(self, user, cluster, info):  # noqa: ARG002
+        return self.decided
+
+
+@pytest.mark.parametrize(
+    ("authorizers", "recalled", "decided"),
+    [
+        pytest.param([], None, NO_OPINION, id="nobody to ask"),
+        pytest.param([AlwaysAllow()], ALLOWED, ALLOWED, id="one that never waits"),
+        pytest.param([Keeping(ALLOWED)], ALLOWED, ALLOWED, id="a permission that is kept"),
+        pytest.param([Keeping(None, ALLOWED)], None, ALLOWED, id="one that is not kept"),
+        pytest.param([AlwaysAllowPaths(), Keeping(ALLOWED)], ALLOWED, ALLOWED, id="one without an opinion is passed"),
+        pytest.param([Fixed(DENIED), AlwaysAllow()], None, DENIED, id="an earlier one has to be waited for"),
+        pytest.param([Keeping(None, DENIED), AlwaysAllow()], None, DENIED, id="an earlier one keeps nothing"),
+        pytest.param([AlwaysDeny(), AlwaysAllow()], None, ALLOWED, id="reasons are collected by waiting"),
+    ],
+)
+async def test_recall(authorizers, recalled, decided):
+    """A recalled permission is one that `authorize` gives, too. Each decision is counted once."""
+    union = AuthorizerUnion()
+    union.configure([ConfiguredAuthorizer(one, "T", "n") for one in authorizers])
+    assert union.recall(UserInfo("alice"), ROOT, INFO) == recalled
+    assert union.decisions.get(("T", "n"), [0, 0]) == [0, int(recalled is not None)]
+    assert (await union.authorize(UserInfo("alice"), ROOT, INFO)).allowed is decided.allowed

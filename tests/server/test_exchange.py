@@ -286,3 +286,58 @@ async def test_a_stream_goes_on_without_what_was_learned_of_its_request():
     await going_on
     assert [message.get("body") for message in wire.sent] == [None, b"", b"line", b""]
     assert exchange.finished
+
+
+class AtOnce(Wire):
+    """A server that writes whole responses."""
+
+    def __init__(self, *, takes: bool = True) -> None:
+        super().__init__()
+        self.takes = takes
+        self.written: list[tuple[int, bytes, bytes]] = []
+
+    def write_response(self, status: int, lines: bytes, body: bytes) -> bool:
+        if self.takes:
+            self.written.append((status, lines, body))
+        return self.takes
+
+
+LINES = b"audit-id: id-1\r\ncontent-type: %b\r\ncache-control: no-cache, private\r\n"
+
+
+async def test_ordinary_responses_are_written_at_once():
+    """A server that offers it gets the response without messages, and the exchange knows that it is finished."""
+    wire = AtOnce()
+    exchange = wire.exchange()
+    await exchange.respond(201, b"{}")
+    assert wire.written == [(201, LINES % b"application/json", b"{}")]
+    assert (wire.sent, exchange.status, exchange.finished, exchange.sent_bytes) == ([], 201, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "headers", "warnings", "body"),
+    [
+        pytest.param(b"text/plain", [(b"etag", b"x")], [], b"{}", id="headers"),
+        pytest.param(b"text/plain", [], ["beware"], b"{}", id="warnings"),
+        pytest.param(b"text/plain", [], [], BIG, id="a large body"),
+        pytest.param(b"text/plain\r\nset-cookie: a", [], [], b"{}", id="a content type that would end the header"),
+        pytest.param(b"text/plain\x7f", [], [], b"{}", id="a control character in the content type"),
+    ],
+)
+async def test_other_responses_are_sent(content_type, headers, warnings, body):
+    """Everything unusual goes the way that checks each header."""
+    wire = AtOnce()
+    exchange = wire.exchange()
+    exchange.warnings += warnings
+    await exchange.respond(200, body, content_type, headers)
+    assert not wire.written
+    assert len(wire.sent) == 2
+
+
+async def test_a_response_that_the_server_does_not_take_is_sent():
+    """A client that does not read gets its response when it does."""
+    wire = AtOnce(takes=False)
+    exchange = wire.exchange()
+    await exchange.respond(200, b"{}")
+    assert [message["type"] for message in wire.sent] == ["http.response.start", "http.response.body"]
+    assert exchange.finished

@@ -319,3 +319,50 @@ async def test_shared_chunks_are_written_only_into_bodies_in_chunks():
     await gone.send(start(headers=[]))
     gone.disconnect()
     assert not gone.write_chunk(b"1\r\nx\r\n")
+
+
+LINES = b"audit-id: a1\r\n"
+
+
+def test_a_response_at_once_is_one_write():
+    """It is complete, and the connection goes on behind it."""
+    link = Link()
+    assert cycle_on(link).write_response(201, LINES, b"ok")
+    assert link.transport.writes == [b"HTTP/1.1 201 Created\r\ndate: today\r\naudit-id: a1\r\ncontent-length: 2\r\n\r\nok"]
+    assert link.reported == ["response_complete"]
+
+
+@pytest.mark.anyio
+async def test_a_response_at_once_is_refused_where_it_must_wait():
+    """To HEAD, with a large body, to a client that does not read or has left, and behind a response: nothing is written."""
+    paused, gone, begun = Link(), cycle_on(Link()), cycle_on(Link())
+    paused.flow.pause_writing()
+    gone.disconnect()
+    await begun.send(start(headers=[]))
+    for cycle, body in (
+        (cycle_on(paused), b"ok"),
+        (gone, b"ok"),
+        (begun, b"ok"),
+        (cycle_on(Link(), method="HEAD"), b"ok"),
+        (cycle_on(Link()), b"x" * 100_000),
+        (cycle_on(Link(), expects_continue=True), b"ok"),
+    ):
+        link, before = cycle._connection, list(cycle._connection.transport.writes)
+        assert not cycle.write_response(200, LINES, body)
+        assert link.transport.writes == before
+        assert "response_complete" not in link.reported
+
+
+@pytest.mark.anyio
+async def test_a_response_at_once_to_a_request_that_is_not_complete():
+    """A waiting `receive` reports the end; a connection that cannot go on is closed behind the response, with time to read it."""
+    link = Link()
+    cycle = cycle_on(link, keep_alive=False)
+    receiving = asyncio.ensure_future(cycle.receive())
+    await asyncio.sleep(0)
+    assert cycle.write_response(200, LINES, b"ok")
+    assert await receiving == {"type": "http.disconnect"}
+    assert cycle.lingers
+    assert b"connection: close" in link.transport.written
+    link.abandons_body = True
+    assert not cycle_on(link).write_response(200, LINES, b"ok")

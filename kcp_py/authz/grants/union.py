@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kcp_py.authz.authorizer import Decision
+from kcp_py.authz.authorizer import Decision, RecallingAuthorizer
 from kcp_py.authz.grants.authorizer import GrantAuthorizer
 from kcp_py.authz.rbac.authorizer import RBACAuthorizer
 from kcp_py.authz.rbac.resolver import Rules
@@ -14,7 +14,7 @@ from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import UserInfo
 
 
-class RBACWithGrants:
+class RBACWithGrants(RecallingAuthorizer):
     """Asks RBAC first, and then the grants. Over all clusters it knows the operators of clusters, too.
 
     A caller that may not enter a cluster is refused by RBAC, which knows grants for that.
@@ -27,6 +27,10 @@ class RBACWithGrants:
         self._rbac = rbac
         self._grants = grants
         self._operators = ClusterOperators()
+
+    def recall(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """A permission that RBAC has kept."""
+        return self._rbac.recall(user, cluster, info)
 
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
         """See `Authorizer`.

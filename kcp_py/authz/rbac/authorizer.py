@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from kcp_py.aio.lru import LRU
-from kcp_py.authz.authorizer import DENIED, Decision, aggregate
+from kcp_py.authz.authorizer import DENIED, Decision, RecallingAuthorizer, aggregate
 from kcp_py.authz.rbac.index import RBACIndex
 from kcp_py.authz.rbac.indexes import RBACIndexes
 from kcp_py.authz.rbac.resolver import Rules
@@ -39,7 +39,7 @@ class _Decided(NamedTuple):
     decision: Decision | None
 
 
-class RBACAuthorizer:
+class RBACAuthorizer(RecallingAuthorizer):
     """Decides from the roles and bindings of the cluster and from those that all clusters inherit.
 
     It has no opinion about requests over all clusters.
@@ -61,6 +61,17 @@ class RBACAuthorizer:
         self._require_access = require_access
         self._decided: LRU[tuple[object, ...], _Decided] = LRU(_KEPT_DECISIONS)
 
+    def recall(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
+        """The permission that is kept for the present roles and bindings; None where there is none, or where those have to be read."""
+        if isinstance(cluster, Wildcard) or (index := self._indexes.current(cluster)) is None:
+            return None
+        known = self._decided.get((cluster, user.name, user.groups, _lives_in(user, cluster), info))
+        if known is None or known.state is not index.state:
+            return None
+        decision = known.decision
+        # What else lets a user enter is not kept here.
+        return decision if decision is not None and decision.allowed else None
+
     async def authorize(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
         """See `Authorizer`.
 
@@ -69,7 +80,7 @@ class RBACAuthorizer:
         """
         if isinstance(cluster, Wildcard):
             return None
-        index = await self._indexes.get(cluster)
+        index = self._indexes.current(cluster) or await self._indexes.get(cluster)
         if info.selectors is not None:
             # Roles do not name selectors.
             info = info._replace(selectors=None)

@@ -78,6 +78,11 @@ class RBACIndexes:
             fanout.listen(keys.prefix, partial(self._event, keys))
         fanout.listen_gaps(self._entries.clear)
 
+    def current(self, cluster: Name) -> RBACIndex | None:
+        """The index of a cluster, where nothing has to be read for it; else None."""
+        entry = self._entries.get(cluster)
+        return None if entry is None or entry.changed or not entry.loaded else entry.index
+
     async def get(self, cluster: Name) -> RBACIndex:
         """The index of a cluster; that of the inherited policy where the cluster has no roles and bindings of its own.
 

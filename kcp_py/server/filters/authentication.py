@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from kcp_py.apimachinery.errors import StatusError, bad_request, unauthorized
 from kcp_py.authn.anonymous import ALL_ANONYMOUS, AnonymousAccess
-from kcp_py.authn.authenticator import Authenticator, Credentials
+from kcp_py.authn.authenticator import UNDECIDED, Authenticator, Credentials, recall_of
 from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.request.context import RequestContext
 from kcp_py.request.notes import NOTES
@@ -45,11 +45,12 @@ class AuthenticationFilter:
         """
         self._handler = handler
         self._authenticator = authenticator
+        self._recall = recall_of(authenticator)
         self._anonymous = anonymous
         self._security_headers = _SECURITY_HEADERS.union(name.lower().encode() for name in security_headers)
         self._proxy_headers = proxy_headers
 
-    async def __call__(self, exchange: Exchange) -> None:
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
         headers = exchange.headers
         connection = headers.get(b"connection")
         if connection is not None and (connection not in _HARMLESS_CONNECTION or exchange.has_duplicates):
@@ -59,6 +60,13 @@ class AuthenticationFilter:
         credentials = Credentials(headers, exchange.state.get(PEER_CERTIFICATE), exchange.cluster, exchange.path)
         if self._proxy_headers is not None and (proxy := exchange.state.get(PROXY_CERTIFICATE)) is not None:
             credentials = _of_proxy(credentials, proxy, exchange, self._proxy_headers)
+        elif exchange.websocket is None:
+            user = self._recall(credentials)
+            if user is not UNDECIDED:
+                return self._go_on(exchange, credentials, user)
+        return self._authenticated(exchange, credentials)
+
+    async def _authenticated(self, exchange: Exchange, credentials: Credentials) -> None:
         before = NOTES.set(exchange)
         try:
             if exchange.websocket is None:
@@ -67,6 +75,9 @@ class AuthenticationFilter:
                 credentials, user = await self._authenticate_websocket(credentials, exchange.websocket)
         finally:
             NOTES.reset(before)
+        await self._go_on(exchange, credentials, user)
+
+    def _go_on(self, exchange: Exchange, credentials: Credentials, user: UserInfo | None) -> Awaitable[None]:
         if user is None:
             if not self._anonymous.allows(exchange.path):
                 raise unauthorized()
@@ -84,7 +95,7 @@ class AuthenticationFilter:
             exchange.warnings,
             exchange.audit_annotations,
         )
-        await self._handler(exchange)
+        return self._handler(exchange)
 
     async def _authenticate_websocket(self, credentials: Credentials, websocket: WebSocket) -> tuple[Credentials, UserInfo | None]:
         """The user, and the credentials that identified it."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.authz.authorizer import Authorizer
+from kcp_py.authz.authorizer import Authorizer, Decision, RecallingAuthorizer
 from kcp_py.authz.forbidden import forbidden
-from kcp_py.logicalcluster import WILDCARD
+from kcp_py.logicalcluster import WILDCARD, ClusterSelection
+from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.sight import NO_CLUSTER
+from kcp_py.request.user import UserInfo
 from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.longrequests import LongRequests
 
 _CREATED: Final = frozenset(("attach", "exec", "portforward"))
 """Subresources of pods whose connections need the permission to create them, whatever the method."""
+
+_SHORT: Final = frozenset(("get", "list", "create", "update", "patch", "delete", "deletecollection"))
+"""Verbs of requests that end with their answer. Without a subresource none of them is checked again while it runs."""
 
 
 class AuthorizationFilter:
@@ -30,9 +36,19 @@ class AuthorizationFilter:
         """
         self._handler = handler
         self._authorizer = authorizer
+        self._recall = authorizer.recall if isinstance(authorizer, RecallingAuthorizer) else _recall_nothing
         self._running = running
 
-    async def __call__(self, exchange: Exchange) -> None:
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
+        context = exchange.context
+        info = context.info
+        if info.is_resource and info.verb in _SHORT and not info.subresource and context.cluster is not WILDCARD:
+            decision = self._recall(context.user, context.cluster, info)
+            if decision is not None and decision.allowed:
+                return self._handler(exchange)
+        return self._authorized(exchange)
+
+    async def _authorized(self, exchange: Exchange) -> None:
         context = exchange.context
         running = self._running
         changes = running.changes if running is not None else 0
@@ -63,3 +79,7 @@ class AuthorizationFilter:
                 raise errors.internal(decision.error)
             pods = GroupResource(context.info.group, context.info.resource)
             raise errors.forbidden(pods, context.info.name, decision.reason if decision is not None else "")
+
+
+def _recall_nothing(_user: UserInfo, _cluster: ClusterSelection, _info: RequestInfo) -> Decision | None:
+    return None

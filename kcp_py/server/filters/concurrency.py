@@ -103,5 +103,6 @@ class _Place:
 
     def leave(self) -> None:
         """End."""
-        self.rest()
+        if not self._rests:
+            self._fairness.release(self._context)
         self._has_ended = True

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.request.requestinfo import UNPARSED, RequestInfo
 from kcp_py.request.user import UNKNOWN
 from kcp_py.server.exchange import Exchange, Handler
@@ -25,6 +26,9 @@ _PAGES: Final = {path: ("", "", "", path) for path in ("/healthz", "/livez", "/r
 _CONNECTS: Final = frozenset(("log", "exec", "portforward", "attach", "proxy"))
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _COLLECTION_VERBS: Final = frozenset(("list", "watch", "deletecollection"))
+_PLAIN_VERBS: Final = frozenset(("get", "list", "create", "update", "delete"))
+"""Verbs whose label depends on nothing else, without a subresource."""
+_KEPT_SERIES: Final = 4096
 _APPLY: Final = b"application/apply-patch+yaml"
 _VERBS: Final = {
     "get": "GET",
@@ -65,6 +69,8 @@ class TelemetryFilter:
         self._metrics = metrics
         self._access_log = access_log
         self._now = now
+        # The series of ordinary requests, by verb, resource and whether there is a namespace. Tenants may have any number of resources.
+        self._series: dict[tuple[str, GroupVersionResource, bool], RequestSeries] = {}
 
     async def __call__(self, exchange: Exchange) -> None:
         in_flight = self._metrics.in_flight
@@ -83,7 +89,31 @@ class TelemetryFilter:
             in_flight[kind] -= 1
 
     def _record(self, started: float, exchange: Exchange) -> None:
+        info = exchange.info
+        resolved = exchange.resolved
+        if resolved is not None and info.verb in _PLAIN_VERBS and not info.subresource and not exchange.scope["query_string"]:
+            key = (info.verb, resolved, info.namespace != "")
+            series = self._series.get(key)
+            if series is None:
+                if len(self._series) >= _KEPT_SERIES:
+                    self._series.clear()
+                series = self._series[key] = self._series_of(exchange)
+        else:
+            series = self._series_of(exchange)
+        log = self._access_log
+        if exchange.continuation is not None:
+            # What the request was is forgotten while it runs.
+            line = _line(exchange) if log is not None and log.every else None
+            exchange.on_end = _LongRequest(self, series, started, line)
+            return
         code = exchange.status
+        seconds = self._now() - started
+        series.record(code, seconds, exchange.sent_bytes)
+        if log is not None and (log.every or ((code >= 500 or seconds >= SLOW_SECONDS) and log.admit())):
+            log.record(_finished(_line(exchange), exchange, code, seconds))
+
+    def _series_of(self, exchange: Exchange) -> RequestSeries:
+        """The series in which a request is counted."""
         info = exchange.info
         resolved = exchange.resolved
         if resolved is not None:
@@ -96,17 +126,7 @@ class TelemetryFilter:
         if not verb or verb == "PATCH" or info.subresource:
             verb = _verb(exchange, info)
         scope = "" if not info.is_resource else "resource" if info.verb not in _COLLECTION_VERBS else _collection_scope(info)
-        series = self._metrics.series(verb, labels, scope=scope, dry_run=dry_run)
-        log = self._access_log
-        if exchange.continuation is not None:
-            # What the request was is forgotten while it runs.
-            line = _line(exchange) if log is not None and log.every else None
-            exchange.on_end = _LongRequest(self, series, started, line)
-            return
-        seconds = self._now() - started
-        series.record(code, seconds, exchange.sent_bytes)
-        if log is not None and (log.every or ((code >= 500 or seconds >= SLOW_SECONDS) and log.admit())):
-            log.record(_finished(_line(exchange), exchange, code, seconds))
+        return self._metrics.series(verb, labels, scope=scope, dry_run=dry_run)
 
     def ended(self, exchange: Exchange, request: _LongRequest) -> None:
         """Count a long-running request that has ended."""

@@ -33,8 +33,8 @@ class TimeoutFilter:
         self._handler = handler
         self._seconds = seconds
         self._now = now
-        # In the order of their deadlines, as all have the same time.
-        self._waiting: dict[_Deadline, None] = {}
+        # The tasks of the requests in flight, and when their time is over: in the order of their deadlines, as all have the same time.
+        self._waiting: dict[asyncio.Task[object], float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -48,20 +48,26 @@ class TimeoutFilter:
             await self._run_within(asked, exchange)
             return
         # Faster than without the loop.
-        task = asyncio.current_task(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
-        deadline = _Deadline(task, self._now() + self._seconds)
-        self._waiting[deadline] = None
+        waiting = self._waiting
+        if task in waiting:
+            # A request within a request, such as one that a program answers with another one: the outer deadline comes first.
+            await self._handler(exchange)
+            return
+        cancelling = task.cancelling()
+        waiting[task] = self._now() + self._seconds
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
+            self._timer = loop.call_later(SWEEP_SECONDS, self.sweep)
         try:
             await self._handler(exchange)
         except asyncio.CancelledError:
-            if deadline.expired and task.uncancel() <= deadline.cancelling:
+            if task not in waiting and task.uncancel() <= cancelling:
                 raise _expired() from None
             raise
         finally:
-            self._waiting.pop(deadline, None)
+            waiting.pop(task, None)
 
     async def _run_within(self, seconds: float, exchange: Exchange) -> None:
         try:
@@ -76,24 +82,17 @@ class TimeoutFilter:
         """Cancel requests that are past their deadline; called once a second while there are requests."""
         self._timer = None
         now = self._now()
-        for deadline in list(self._waiting):
-            if deadline.at > now:
+        expired = []
+        for task, deadline in self._waiting.items():
+            if deadline > now:
                 break
-            del self._waiting[deadline]
-            deadline.expired = True
-            deadline.task.cancel()
+            expired.append(task)
+        for task in expired:
+            # A task that is missing here knows why it is cancelled.
+            del self._waiting[task]
+            task.cancel()
         if self._waiting:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
-
-
-class _Deadline:
-    __slots__ = ("at", "cancelling", "expired", "task")
-
-    def __init__(self, task: asyncio.Task[object], at: float) -> None:
-        self.task = task
-        self.at = at
-        self.cancelling = task.cancelling()
-        self.expired = False
 
 
 def _asked(text: str) -> float:

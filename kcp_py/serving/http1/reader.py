@@ -21,7 +21,7 @@ from typing import Final
 
 import httptools
 
-from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Refusal
+from kcp_py.serving.http1.events import CONNECTION_CLOSED, END_OF_MESSAGE, Data, Event, Refusal, Request
 from kcp_py.serving.http1.headfields import HeadFields
 from kcp_py.serving.http1.limits import (
     CHUNKED_SLICE_BYTES,
@@ -33,6 +33,7 @@ from kcp_py.serving.http1.limits import (
     ReadLimits,
 )
 from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, refusal_of
+from kcp_py.serving.http1.repeated import RepeatedFields
 from kcp_py.serving.http1.requestline import RequestLine
 from kcp_py.serving.http1.slices import CHUNKED, Slices
 from kcp_py.serving.http1.states import Hold, State
@@ -72,6 +73,7 @@ class RequestReader:
         "_limits",
         "_line",
         "_parser",
+        "_repeated",
         "_slices",
         "_timed",
         "_wanted",
@@ -116,6 +118,7 @@ class RequestReader:
         # Whether the application takes a chunked body.
         self._wanted = True
         self._slices = Slices(limits.max_head_bytes)
+        self._repeated = RepeatedFields()
 
     @property
     def is_complete(self) -> bool:
@@ -131,6 +134,14 @@ class RequestReader:
         if self._held:
             self._held += data
             return _NO_EVENTS
+        if self.state is IDLE and self._repeated.known and not self._slices.begun and (request := self._repeated.read(data)) is not None:
+            # As the parser would leave it.
+            self.state = COMPLETE
+            self._timed = self.deadline = None
+            self._wanted = True
+            self.long_body = False
+            self._slices.begin_body(0)
+            return (request, END_OF_MESSAGE)
         return self._parse(data, now, turn=False)
 
     def receive_eof(self, now: float) -> Sequence[Event]:
@@ -175,6 +186,10 @@ class RequestReader:
             return self._parse(b"", now, turn=False)
         return _NO_EVENTS
 
+    def forget_fields(self) -> None:
+        """Keep no header section to compare the next one with: the response may take long, and there may be many such connections."""
+        self._repeated.forget()
+
     def close(self) -> bytes:
         """Read nothing more. Returns the bytes that were received and not parsed."""
         self.state = CLOSED
@@ -187,6 +202,7 @@ class RequestReader:
         """`close`, and let go of the parser, which holds this object: otherwise only the cycle collector would free the two."""
         self.close()
         self._parser = None
+        self._repeated.forget()
 
     # Slices
 
@@ -204,6 +220,8 @@ class RequestReader:
                 start = self._feed(data if end == size else data[:end], 0)
                 if start < 0:
                     return events
+                if end == size and len(events) == 2 and events[1] is END_OF_MESSAGE and isinstance(head := events[0], Request):
+                    self._repeated.learn(data, head)
         while start < size:
             if slices.left > 0 and self.state is BODY:
                 # A body of known length has no limit here.

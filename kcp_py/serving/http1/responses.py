@@ -41,6 +41,8 @@ _JOINED_BYTES: Final = 64 * 1024
 """Larger bodies are not copied behind their heads."""
 _NOTHING: Final = ()
 _UNTIL_END: Final = -1
+_WHOLE: Final = b"content-length: %d\r\n\r\n"
+_WHOLE_CLOSE: Final = b"content-length: %d\r\nconnection: close\r\n\r\n"
 _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 _STATUS_LINES: Final = {code: b"HTTP/1.1 %d %b\r\n" % (code, _PHRASES.get(code, b"")) for code in range(100, 600)}
 
@@ -140,6 +142,25 @@ class ResponseWriter:
                     self._left = int(length)
                     return b""
         return self._general_head(status, (*defaults, *headers))
+
+    def whole(self, status: int, lines: bytes, body: bytes, defaults: Sequence[Header]) -> bytes | None:
+        """Take all of the response at once.
+
+        Args:
+            status: 200 to 599, of a response with a body.
+            lines: header fields in the form `name: value` with the end of a line behind each. The caller vouches for the names and values.
+                None of them is Content-Length or says how the message is framed.
+            body: the whole.
+            defaults: headers of the server, which come first.
+
+        Returns:
+            The bytes to write; None where `start` and `body` have to be used.
+        """
+        if self.started or self._is_head or len(body) > _JOINED_BYTES:
+            return None
+        self.started = self.complete = True
+        end = _WHOLE if self.keep_alive else _WHOLE_CLOSE
+        return b"".join((self._cache.get(status, defaults), lines, end % len(body), body))
 
     def _general_head(self, status: int, headers: Sequence[Header]) -> bytes:
         lines = [_STATUS_LINES[status]]

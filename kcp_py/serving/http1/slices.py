@@ -48,6 +48,11 @@ class Slices:
         self.gap = 0
         self.cut = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether bytes of a request have come that are not parsed as a whole: the first part of a blank line may be among them."""
+        return bool(self._search.tail)
+
     def whole_head(self, data: bytes) -> int:
         """Where the head ends that the data of a next request begins with, if it is complete and far from all limits; else 0.
 

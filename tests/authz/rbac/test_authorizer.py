@@ -144,3 +144,33 @@ async def test_decisions_are_kept_within_bounds(api: Api) -> None:
     decision = await authorizer.authorize(member, cluster, read)
     assert decision is not None
     assert decision.allowed
+
+
+async def test_only_permissions_are_recalled(api: Api) -> None:
+    """Of the asked cluster, for the present roles and bindings; a refusal and a request that was not decided before are not."""
+    backend = api.control_plane.backend
+    authorizer = RBACAuthorizer(backend_indexes := RBACIndexes(backend.access, backend.fanout, "/registry"))
+    read = parse_request("GET", "/api/v1/namespaces/default/configmaps/one", {})
+    write = parse_request("PUT", "/api/v1/namespaces/default/configmaps/one", {})
+    member, cluster = UserInfo("alice", "", ("dev",)), Name("team-a")
+    await authorizer.authorize(member, cluster, read)
+    assert authorizer.recall(member, cluster, read) is None
+    await let_in(api, "Group:dev")
+    await api.ok("POST", f"{RBAC}/clusterrolebindings", binding("viewers", "view", "Group:dev"))
+    assert authorizer.recall(member, cluster, read) is None
+    allowed = await authorizer.authorize(member, cluster, read)
+    assert allowed is not None
+    assert allowed.allowed
+    assert authorizer.recall(member, cluster, read) is allowed
+    await authorizer.authorize(member, cluster, write)
+    for user, where, info in (
+        (member, cluster, write),
+        (member, Name("team-b"), read),
+        (member, WILDCARD, read),
+        (member._replace(name="bob"), cluster, read),
+        (member._replace(groups=()), cluster, read),
+    ):
+        assert authorizer.recall(user, where, info) is None
+    await api.ok("DELETE", f"{RBAC}/clusterrolebindings/viewers")
+    assert authorizer.recall(member, cluster, read) is None
+    assert backend_indexes.current(Name("team-b")) is None

@@ -185,3 +185,22 @@ async def test_the_write_that_creates_a_cluster(registry: Registry, indexes: RBA
     await registry.access.transact(A, BINDINGS, created.guard, [*created.create_with, role_put, binding_put])
     await distributed(registry)
     assert await allowed(indexes)
+
+
+async def test_the_current_index_needs_no_read(registry: Registry, indexes: RBACIndexes) -> None:
+    """There is one behind a decision, and none before the first, while an object has a write under way, and for a forgotten cluster."""
+    assert indexes.current(A) is None
+    role_put, binding_put = puts(A)
+    await registry.storage.transact([], [role_put, binding_put])
+    index = await indexes.get(A)
+    assert indexes.current(A) is index
+    assert indexes.current(B) is None
+    indexes.writing(A, [binding_put.key])
+    assert indexes.current(A) is None
+    indexes.written(A, [binding_put.key])
+    assert await allowed(indexes)
+    await distributed(registry)
+    assert await allowed(indexes)
+    assert indexes.current(A) is not None
+    indexes.forget(A)
+    assert indexes.current(A) is None

@@ -279,3 +279,54 @@ async def test_problems_alone_are_logged(ask, probe):
     log.flush()
     found = [(line["path"], line["level"], line["status"]) for line in map(orjson.loads, b"".join(lines).splitlines())]
     assert found == [("/slow", "info", 200), ("/fails", "warning", 500)]
+
+
+async def test_equal_requests_are_counted_together(ask, probe):
+    """Also where the labels of the first one are used again; other verbs, namespaces and resources have labels of their own."""
+
+    async def handler(exchange):
+        exchange.resolved = GroupVersionResource("", "v1", exchange.info.resource)
+        await probe(exchange)
+
+    telemetry = Telemetry(handler)
+    for _ in range(3):
+        await ask(telemetry.app, "/api/v1/namespaces/a/pods/x")
+        await ask(telemetry.app, "/api/v1/namespaces/a/pods/x", method="PUT")
+        await ask(telemetry.app, "/api/v1/namespaces/a/pods")
+        await ask(telemetry.app, "/api/v1/pods")
+        await ask(telemetry.app, "/api/v1/nodes/x")
+        await ask(telemetry.app, "/api/v1/namespaces/a/pods/x?pretty=true")
+    found = {
+        (sample.labels["verb"], sample.labels["resource"], sample.labels["scope"]): sample.value
+        for family in telemetry.registry.collect()
+        for sample in family.samples
+        if sample.name == "apiserver_request_total"
+    }
+    assert found == {
+        ("GET", "pods", "resource"): 6,
+        ("PUT", "pods", "resource"): 3,
+        ("LIST", "pods", "namespace"): 3,
+        ("LIST", "pods", "cluster"): 3,
+        ("GET", "nodes", "resource"): 3,
+    }
+
+
+async def test_kept_labels_are_bounded(ask, probe, monkeypatch):
+    """Tenants may have any number of resources."""
+    monkeypatch.setattr("kcp_py.server.filters.telemetry._KEPT_SERIES", 10)
+
+    async def handler(exchange):
+        exchange.resolved = GroupVersionResource("", "v1", exchange.info.resource)
+        await probe(exchange)
+
+    made = []
+    metrics = RequestMetrics(MetricsRegistry())
+
+    def make(inner):
+        made.append(TelemetryFilter(inner, metrics=metrics))
+        return made[0]
+
+    app = compose((ErrorsFilter, make, partial(ClusterFilter, default_cluster=ROOT), RequestInfoFilter), handler)
+    for number in range(25):
+        await ask(app, f"/api/v1/r{number}/x")
+        assert len(made[0]._series) <= 10

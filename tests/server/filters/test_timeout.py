@@ -158,3 +158,23 @@ async def test_nothing_is_kept(ask, probe):
     assert not chain.filter._waiting
     chain.filter.sweep()
     assert chain.filter._timer is None
+
+
+async def test_a_request_within_a_request(ask):
+    """A handler that passes its request through the same filter again keeps the deadline of the outer request."""
+    waiting = Waiting()
+    chains: list[Chain] = []
+    depth = 0
+
+    async def app(exchange):
+        nonlocal depth
+        depth += 1
+        await (chains[0].filter(exchange) if depth == 1 else waiting(exchange))
+
+    chains.append(Chain(app))
+    task = asyncio.create_task(ask(chains[0].app, "/api/v1/pods"))
+    await waiting.entered.wait()
+    chains[0].clock.now = 61
+    chains[0].filter.sweep()
+    assert (await task).status == 504
+    assert not chains[0].filter._waiting

@@ -128,3 +128,28 @@ def test_the_present_default_headers_are_used():
     cache = HeadCache()
     assert cache.get(200, [(b"date", b"1")]) == b"HTTP/1.1 200 OK\r\ndate: 1\r\n"
     assert cache.get(200, [(b"date", b"2")]) == b"HTTP/1.1 200 OK\r\ndate: 2\r\n"
+
+
+LINES = b"audit-id: a\r\n"
+
+
+@pytest.mark.parametrize(
+    ("keep_alive", "written"),
+    [(True, OK + LINES + b"content-length: 2\r\n\r\nok"), (False, OK + LINES + b"content-length: 2\r\nconnection: close\r\n\r\nok")],
+)
+def test_a_whole_response(keep_alive, written):
+    """A response that is given at once is complete, and says when it is the last one."""
+    writer = ResponseWriter("GET", HeadCache(), keep_alive=keep_alive)
+    assert writer.whole(200, LINES, b"ok", DEFAULTS) == written
+    assert (writer.started, writer.complete, writer.keep_alive) == (True, True, keep_alive)
+    assert writer.whole(200, LINES, b"ok", DEFAULTS) is None
+    assert writer.body(b"more", more=False) == ()
+    assert writer.error is not None
+
+
+@pytest.mark.parametrize(("method", "body"), [("HEAD", b"ok"), ("GET", b"x" * 65_537)])
+def test_not_at_once(method, body):
+    """The response to HEAD, and one with a large body, are left to the general way, and not begun."""
+    writer = ResponseWriter(method, HeadCache(), keep_alive=True)
+    assert writer.whole(200, LINES, body, DEFAULTS) is None
+    assert not writer.started

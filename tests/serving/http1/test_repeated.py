@@ -1,0 +1,157 @@
+"""Requests whose header section a connection has seen before are read as the parser reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kcp_py.serving.http1.events import EndOfMessage, Refusal, Request
+from kcp_py.serving.http1.limits import CHUNKED_SLICE_BYTES, ReadLimits
+from kcp_py.serving.http1.reader import RequestReader
+from kcp_py.serving.http1.repeated import RepeatedFields
+from kcp_py.serving.http1.states import State
+
+LIMITS = ReadLimits(max_head_bytes=100_000, head_timeout=32, idle_timeout=90)
+SECTION = b"Host: x\r\nAuthorization: Bearer t \r\nAccept: */*\r\n\r\n"
+FIELDS = [(b"host", b"x"), (b"authorization", b"Bearer t"), (b"accept", b"*/*")]
+GET = b"GET /a HTTP/1.1\r\n" + SECTION
+
+
+def request(line=b"GET /a HTTP/1.1\r\n", **changes):
+    method, target, _ = line.split()
+    given = {"version": "1.1", "headers": list(FIELDS), "length": 0, "expects_continue": False, "keep_alive": True, "upgrade": False}
+    return Request(method, *target.partition(b"?")[::2], **{**given, **changes})
+
+
+def seen(event):
+    if isinstance(event, Request):
+        return tuple(getattr(event, name) for name in Request.__slots__)
+    return event.response if isinstance(event, Refusal) else type(event)
+
+
+def state_of(reader):
+    return reader.state, reader.hold, reader.deadline, reader.long_body, reader.head_bytes
+
+
+def taught(section=SECTION, times=2):
+    """A reader that has read requests with the section."""
+    reader = RequestReader(LIMITS, 0.0)
+    for _ in range(times):
+        told = list(map(seen, reader.receive(b"GET / HTTP/1.1\r\n" + section, 1.0)))
+        assert told[1:] == [EndOfMessage]
+        reader.response_complete(2.0)
+    assert reader.state is State.IDLE
+    return reader
+
+
+def fresh():
+    """A reader in the same state that has seen another section."""
+    return taught(b"Host: y\r\n\r\n", times=1)
+
+
+SECTIONS = st.sampled_from(
+    [
+        SECTION,
+        b"Host: x\r\n\r\n",
+        b"Host: x\r\nContent-Length: 0\r\n\r\n",
+        b"Host: x\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n\r\n",
+    ]
+)
+ODD_TARGETS = [b"/", b"/a?b=c?d", b"/a#b", b"//", b"*", b"http://y/a", b"/\xc3\xa9", b"/%2e", b"a", b"", b"/a b", b"/" + b"a" * 5000]
+TARGETS = st.one_of(st.sampled_from(ODD_TARGETS), st.binary(max_size=8).map(lambda text: b"/" + text), st.binary(max_size=8))
+METHODS = st.sampled_from([b"GET", b"HEAD", b"DELETE", b"POST", b"PUT", b"OPTIONS", b"CONNECT", b"get", b"PRI", b"G", b"", b"\r\nGET"])
+VERSIONS = st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/1.2", b"HTTP/2.0", b"http/1.1", b"", b"HTTP/1.1 "])
+
+
+LINES = st.builds(
+    lambda *parts: b"%b %b %b%b" % parts, METHODS, TARGETS, VERSIONS, st.sampled_from([b"\r\n", b"\n", b"\r", b"\r\nContent-Length: 5\r\n"])
+)
+
+
+@given(section=SECTIONS, line=LINES, rest=st.sampled_from([b"", GET]))
+@example(section=SECTION, line=b"GET /a?b HTTP/1.1\r\n", rest=b"")
+@example(section=SECTION, line=b"GET / HTTP/1.1\r\nX: / HTTP/1.1\r\n", rest=b"")
+def test_as_the_parser_reads_it(section, line, rest):
+    """Whatever stands before a known section or behind it, the events and the state are those of a reader that does not know it."""
+    data = line + section + rest
+    knowing, other = taught(section), fresh()
+    assert list(map(seen, knowing.receive(data, 3.0))) == list(map(seen, other.receive(data, 3.0)))
+    assert state_of(knowing) == state_of(other)
+    # The next request is read from the same state, too.
+    assert list(map(seen, knowing.response_complete(4.0))) == list(map(seen, other.response_complete(4.0)))
+    assert state_of(knowing) == state_of(other)
+    assert list(map(seen, knowing.resume(5.0))) == list(map(seen, other.resume(5.0)))
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
+    if knowing.state is State.IDLE:
+        assert list(map(seen, knowing.receive(post, 6.0))) == list(map(seen, other.receive(post, 6.0)))
+
+
+@given(cuts=st.lists(st.integers(1, 30), max_size=6), other=st.booleans())
+def test_parts_of_a_request(cuts, other):
+    """A request that comes in parts is parsed, and what follows it is read like any other."""
+    reader = taught()
+    data = b"GET /a HTTP/1.1\r\n" + (SECTION.replace(b"t ", b"u ") if other else SECTION)
+    told: list[object] = []
+    at = 0
+    for cut in (*cuts, len(data)):
+        if part := data[at : at + cut]:
+            told += map(seen, reader.receive(part, 3.0))
+        at += cut
+    token = b"Bearer u" if other else b"Bearer t"
+    assert told == [seen(request(headers=[FIELDS[0], (b"authorization", token), FIELDS[2]])), EndOfMessage]
+    reader.response_complete(4.0)
+    assert list(map(seen, reader.receive(GET, 5.0))) == [seen(request()), EndOfMessage]
+
+
+def test_it_is_recognized():
+    """The section is kept when it comes the second time, and read from then on; each request has a list of headers of its own."""
+    fields = RepeatedFields()
+    fields.learn(GET, request())
+    assert not fields.known
+    fields.learn(b"DELETE /b HTTP/1.1\r\n" + SECTION, request(b"DELETE /b HTTP/1.1\r\n"))
+    assert fields.known
+    found = [fields.read(b"%b /c?d=e HTTP/1.1\r\n" % method + SECTION) for method in (b"GET", b"HEAD", b"DELETE")]
+    assert [(one.method, one.raw_path, one.query, one.headers) for one in found if one] == [
+        (method, b"/c", b"d=e", FIELDS) for method in (b"GET", b"HEAD", b"DELETE")
+    ]
+    found[0].headers.clear()
+    assert fields.read(GET).headers == FIELDS
+    fields.forget()
+    assert not fields.known
+
+
+@pytest.mark.parametrize(
+    ("data", "given"),
+    [
+        pytest.param(GET, {"version": "1.0"}, id="another version"),
+        pytest.param(GET, {"keep_alive": False}, id="the last request"),
+        pytest.param(GET, {"upgrade": True}, id="an upgrade"),
+        pytest.param(b"POST /a HTTP/1.1\r\n" + SECTION, {}, id="a method with bodies"),
+        pytest.param(b"GET http://y/a HTTP/1.1\r\n" + SECTION, {}, id="a target that changes the headers"),
+        pytest.param(GET[:-2] + b"a: %b\r\n\r\n" % (b"b" * CHUNKED_SLICE_BYTES), {}, id="a long head"),
+    ],
+)
+def test_it_is_not_kept(data, given):
+    """Sections of requests whose meaning is not that of the section alone are not kept, however often they come."""
+    fields = RepeatedFields()
+    for _ in range(3):
+        fields.learn(data, request(data[: data.find(b"\n") + 1], **given))
+    assert not fields.known
+
+
+def test_a_long_target():
+    """A request above the length of one slice is read with all limits."""
+    reader = RequestReader(ReadLimits(max_head_bytes=5000, head_timeout=32, idle_timeout=90), 0.0)
+    for _ in range(3):
+        reader.receive(GET, 0.0)
+        reader.response_complete(0.0)
+    told = reader.receive(b"GET /%b HTTP/1.1\r\n" % (b"a" * 6000) + SECTION, 0.0)
+    assert [type(event) for event in told] == [Refusal]
+
+
+def test_a_watch_keeps_nothing():
+    """Behind `forget_fields` the next request is parsed, with the same result."""
+    reader = taught()
+    reader.forget_fields()
+    assert list(map(seen, reader.receive(GET, 3.0))) == [seen(request()), EndOfMessage]
