@@ -71,6 +71,12 @@ def configure_logging(level: Level = "info", style: Style = "auto", stream: Bina
     )
 
 
+def configure_embedded_logging() -> None:
+    """Set up structlog for warnings on standard error, unless the program has. Its default prints debug lines on standard output."""
+    if not structlog.is_configured():
+        configure_logging("warning", "text")
+
+
 def _write(stream: BinaryIO, data: bytes) -> None:
     # A closed pipe or a full disk must not make the logged request fail.
     with contextlib.suppress(OSError, ValueError):

@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from kcp_py.client.contract import Client
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name, parse_name
@@ -201,10 +199,6 @@ async def control_plane(
         TypeError: a setting does not exist.
         ListenError: the address cannot be listened on.
     """
-    if not structlog.is_configured():
-        from kcp_py.telemetry.logs import configure_logging  # noqa: PLC0415 - programs that log have configured it
-
-        configure_logging("warning", "text")
     directory = PrivateDirectory()
     options = settings_for_tests(directory.path, **settings)
     users = Users()

@@ -6,7 +6,7 @@ import orjson
 import pytest
 import structlog
 
-from kcp_py.telemetry.logs import MAX_PROBLEMS, AccessLog, configure_logging
+from kcp_py.telemetry.logs import MAX_PROBLEMS, AccessLog, configure_embedded_logging, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +119,22 @@ async def test_problems_are_bounded():
     log.record({"status": 500})
     log.flush()
     assert written == [b'{"status":500,"suppressed":7}\n{"status":500}\n']
+
+
+def test_a_program_without_logs_of_its_own_gets_warnings_alone(capfd):
+    """An embedded server prints nothing on standard output, and does not touch what the program has set up."""
+    structlog.reset_defaults()
+    configure_embedded_logging()
+    log = structlog.get_logger("x")
+    log.debug("hidden")
+    log.info("hidden")
+    log.warning("careful")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "careful" in err
+    assert "hidden" not in err
+    own = io.BytesIO()
+    configure_logging("info", "json", own)
+    configure_embedded_logging()
+    log.info("mine")
+    assert b"mine" in own.getvalue()
