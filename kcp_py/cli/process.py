@@ -213,6 +213,7 @@ async def _run(
             on_ready=announce if part is None else part.ready,
             stop=None if part is None else part.stop,
             turns=None if part is None else part.turns,
+            counts=None if part is None else part.counts,
         )
 
 

@@ -44,10 +44,12 @@ from kcp_py.registry.webhookservices import ClusterServices
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import UserInfo, controller_user
 from kcp_py.server.chain import ASGIApp, Filter
+from kcp_py.server.filters.clusterlimits import Shares
 from kcp_py.server.filters.concurrency import Fairness, InFlight
 from kcp_py.server.handlers.backend import Backend, RequestLimits
 from kcp_py.storage.contract import Storage
 from kcp_py.telemetry.gauges import Gauges
+from kcp_py.telemetry.logs import configure_embedded_logging
 from kcp_py.telemetry.metrics import RequestMetrics
 from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.tenancy import LogicalClusters
@@ -137,6 +139,8 @@ class ControlPlane(Extensions):
         self._services = services
         self.clock = clock
         self._fairness = fairness or InFlight()
+        # A derived class that is one of several processes has another one.
+        self._shares: Shares | None = None
         self._stack = AsyncExitStack()
         self.gauges = Gauges()
         self.registry = MetricsRegistry()
@@ -171,6 +175,7 @@ class ControlPlane(Extensions):
     async def __aenter__(self) -> Self:
         if self._running:
             raise RuntimeError("the control plane is entered already")
+        configure_embedded_logging()
         self._entered = self._running = True
         self._stopping = False
         self.registry = MetricsRegistry()
@@ -391,6 +396,7 @@ class ControlPlane(Extensions):
             on_request=None if self._watchdog is None else self._watchdog.wake,
             filters=self._filters,
             fairness=self._fairness,
+            shares=self._shares,
             routes=self._routes,
             mounts=self._mounts,
             middleware=self._middleware,

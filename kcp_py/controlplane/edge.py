@@ -57,6 +57,7 @@ class EdgeParts:
     on_request: Callable[[], None] | None
     filters: Sequence[Filter]
     fairness: Fairness
+    shares: Shares | None
     routes: Sequence[Route]
     mounts: Sequence[Mount]
     middleware: Sequence[Middleware]
@@ -81,7 +82,7 @@ def build_edge(parts: EdgeParts) -> ASGIApp:
         request_timeout=options.request_timeout,
         bodies=BodyBudget(options.max_body_bytes_in_flight, options.max_cluster_body_bytes_in_flight),
         states=backend.clusters,
-        shares=Shares(clock=backend.monotonic),
+        shares=parts.shares or Shares(clock=backend.monotonic),
         tracer=parts.tracer,
         further=parts.filters,
         fairness=parts.fairness,

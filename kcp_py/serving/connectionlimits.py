@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kcp_py.aio.sharedcounts import Counts, key_of
 from kcp_py.serving.addresses import client_of
 
 AUTOMATIC: Final = -1
@@ -27,17 +28,20 @@ class ConnectionLimits:
         on_free: called when a slot becomes free where there was none.
     """
 
-    def __init__(self, *, total: int, per_address: int) -> None:
+    def __init__(self, *, total: int, per_address: int, counts: Counts | None = None) -> None:
         """Begin with no connection.
 
         Args:
             total: connections in all, at least one.
             per_address: of one client address, or of one IPv6 network of 64 bits; 0 for no limit, `AUTOMATIC` for half of `total`.
                 Loopback addresses have no limit: a reverse proxy on the same machine stands for all of its clients.
+            counts: has the connections of the other processes of the server; None for one process. `AUTOMATIC` is of each process, as
+                `total` is.
         """
         self._total = self._free = total
         self._per_address = max(1, total // 2) if per_address == AUTOMATIC else per_address
         self._taken: dict[str, int] = {}
+        self._counts = None if per_address == AUTOMATIC else counts
         self.on_free: Callable[[], None] = _nothing
 
     @property
@@ -55,9 +59,11 @@ class ConnectionLimits:
         client = client_of(host)
         if self._per_address and client:
             taken = self._taken.get(client, 0)
-            if taken >= self._per_address:
+            elsewhere = self._counts.total(_key(client)) if self._counts is not None else 0
+            if taken + elsewhere >= self._per_address:
                 return None
             self._taken[client] = taken + 1
+            self._publish(client)
         else:
             client = ""
         self._free -= 1
@@ -71,9 +77,14 @@ class ConnectionLimits:
                 self._taken[client] = left
             else:
                 del self._taken[client]
+            self._publish(client)
         self._free += 1
         if self._free == 1:
             self.on_free()
+
+    def _publish(self, client: str) -> None:
+        if self._counts is not None:
+            self._counts.set(_key(client), self._taken.get(client, 0))
 
 
 class ConnectionSlot:
@@ -109,6 +120,10 @@ def connections_that_fit() -> int:
     except OSError:
         opened = _FALLBACK_OPEN
     return max(1, soft - opened - min(_RESERVE, soft // 4))
+
+
+def _key(client: str) -> int:
+    return key_of("connections", client)
 
 
 def _nothing() -> None:

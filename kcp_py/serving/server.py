@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 import uvicorn
 
+from kcp_py.aio.sharedcounts import Counts
 from kcp_py.options import Options
 from kcp_py.serving.accepting import Acceptor
 from kcp_py.serving.balance import Turns
@@ -81,6 +82,7 @@ async def serve(
     on_ready: Callable[[], None],
     stop: asyncio.Event | None = None,
     turns: Turns | None = None,
+    counts: Counts | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, or until `stop` is set, then end in order; return when the last request has ended.
 
@@ -97,10 +99,11 @@ async def serve(
         on_ready: called when connections are accepted.
         stop: set to end; signals are then left to the caller. None for signals, which need the main thread.
         turns: the share of this process, where several accept from the socket.
+        counts: has the connections of the other processes.
     """
     acceptor = Acceptor(
         listener,
-        ConnectionLimits(total=connections_that_fit(), per_address=options.max_connections_per_address),
+        ConnectionLimits(total=connections_that_fit(), per_address=options.max_connections_per_address, counts=counts),
         tls=tls,
         handshake_timeout=options.tls_handshake_timeout,
         turns=turns,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kcp_py.aio.sharedcounts import SharedCounts
 from kcp_py.serving.addresses import client_of
 from kcp_py.serving.connectionlimits import AUTOMATIC, ConnectionLimits, connections_that_fit
 
@@ -71,3 +72,19 @@ def test_room_is_what_is_left_of_the_descriptors():
     with Path("/dev/null").open() as _one, Path("/dev/null").open() as _two:
         assert connections_that_fit() == before - 2
     assert 0 < before < soft
+
+
+def test_connections_of_all_processes_count():
+    """A stated limit of an address is that of the server; one that follows the open files is that of the process, which has them."""
+    shared = SharedCounts(2)
+    first, second = (ConnectionLimits(total=10, per_address=3, counts=shared.of(number)) for number in range(2))
+    slots = [first.acquire("192.0.2.1"), first.acquire("192.0.2.1"), second.acquire("192.0.2.1")]
+    assert None not in slots
+    assert first.acquire("192.0.2.1") is second.acquire("192.0.2.1") is None
+    assert second.acquire("192.0.2.2") is not None
+    assert slots[0] is not None
+    slots[0].release()
+    assert second.acquire("192.0.2.1") is not None
+    automatic = [ConnectionLimits(total=4, per_address=AUTOMATIC, counts=shared.of(number)) for number in range(2)]
+    for limits in automatic:
+        assert [limits.acquire("192.0.2.9") is not None for _ in range(3)] == [True, True, False]

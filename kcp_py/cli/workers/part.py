@@ -11,18 +11,21 @@ from typing import Final
 
 import structlog
 
+from kcp_py.aio.sharedcounts import Counts
 from kcp_py.cli.workers.freshness import Freshness
 from kcp_py.cli.workers.parent import Parent
 from kcp_py.cli.workers.supervisor import OWNER
 from kcp_py.controllers.names import LOGICAL_CLUSTER_LIMITS, is_enabled
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
+from kcp_py.server.filters.clusterlimits import Shares
+from kcp_py.server.filters.concurrency import JointInFlight
 from kcp_py.serving.balance import Turns
 from kcp_py.serving.context import ASGIApp
 from kcp_py.storage.contract import Storage, UnavailableError
 from kcp_py.storage.shared import SharedRevisions, SharedStorage, StorageServer
 from kcp_py.storage.sqlite import SQLiteStorage
-from kcp_py.storage.sqlite.driver import SPAN_BYTES
+from kcp_py.storage.sqlite.driver import HOT_BYTES, HOT_KEYS, SPAN_BYTES
 from kcp_py.telemetry.processes import ProcessMetrics
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger("kcp_py.cli")
@@ -32,7 +35,16 @@ class Part:
     """One process. The owner is a whole server, which serves its store to the others; the others run no controllers."""
 
     def __init__(
-        self, name: str, channel: socket.socket, store: socket.socket | None, revisions: SharedRevisions, *, turns: Turns, grace: float
+        self,
+        name: str,
+        channel: socket.socket,
+        store: socket.socket | None,
+        revisions: SharedRevisions,
+        *,
+        turns: Turns,
+        counts: Counts,
+        instants: Counts,
+        grace: float,
     ) -> None:
         """A process that was just forked.
 
@@ -42,11 +54,15 @@ class Part:
             store: the connection to the owner; None for the owner.
             revisions: of the store.
             turns: the share of this process in the connections.
+            counts: requests, watches and connections of the other processes.
+            instants: when the other processes expect clusters to have their burst of requests again.
             grace: seconds that the owner waits for the others at its end.
         """
         self.name = name
         self.is_owner = name == OWNER
         self.turns = turns
+        self.counts = counts
+        self._instants = instants
         self.ready: Callable[[], None] = _nothing
         """To be called when this process serves."""
         self.stop: asyncio.Event | None = None
@@ -65,10 +81,11 @@ class Part:
         """The control plane of this process, not entered."""
         options = shared_among(options)
         if self.is_owner:
-            return ControlPlane(options, storage=self._owned(options))
+            return _PartOfServer(options, self._owned(options), self.counts, self._instants)
         # What a ledger has charged is only known to its process.
         controllers = (LOGICAL_CLUSTER_LIMITS,) if is_enabled(LOGICAL_CLUSTER_LIMITS, options.controllers) else ()
-        return ControlPlane(dataclasses.replace(options, controllers=controllers), storage=self._shared(options))
+        options = dataclasses.replace(options, controllers=controllers)
+        return _PartOfServer(options, self._shared(options), self.counts, self._instants)
 
     def _owned(self, options: Options) -> Callable[[Storage], Storage]:
         def make(_: Storage) -> Storage:
@@ -76,6 +93,8 @@ class Part:
                 options.database_file,
                 reserve_bytes=options.storage_reserve,
                 follower=self._revisions,
+                hot_keys=HOT_KEYS // options.workers,
+                hot_bytes=HOT_BYTES // options.workers,
                 span_bytes=SPAN_BYTES // options.workers,
             )
 
@@ -90,6 +109,8 @@ class Part:
             self._revisions,
             lost=self._lost,
             report=self._report,
+            hot_keys=HOT_KEYS // options.workers,
+            hot_bytes=HOT_BYTES // options.workers,
             span_bytes=SPAN_BYTES // options.workers,
         )
         return self._driver
@@ -143,6 +164,14 @@ class Part:
         _log.error("store_owner_lost")
         if self._parent is not None:
             self._parent.end()
+
+
+class _PartOfServer(ControlPlane):
+    """A control plane whose limits hold for all processes of the server together."""
+
+    def __init__(self, options: Options, storage: Storage | Callable[[Storage], Storage], counts: Counts, instants: Counts) -> None:
+        super().__init__(options, storage=storage, fairness=JointInFlight(counts))
+        self._shares = Shares(counts=counts, instants=instants)
 
 
 def shared_among(options: Options) -> Options:

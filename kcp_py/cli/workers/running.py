@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from kcp_py.aio.sharedcounts import SharedCounts
 from kcp_py.cli.workers.supervisor import Process, ProcessSupervisor
 from kcp_py.options import Options
 from kcp_py.serving.balance import ConnectionCounts, Turns
@@ -36,15 +37,26 @@ def run_workers(options: Options, listener: socket.socket, serve: Callable[[Part
 
     revisions = SharedRevisions()
 
-    counts = ConnectionCounts(options.workers)
+    connections = ConnectionCounts(options.workers)
+    counts, instants = SharedCounts(options.workers), SharedCounts(options.workers)
 
     def start(process: Process, channel: socket.socket, store: socket.socket | None) -> int:
         structlog.contextvars.bind_contextvars(process=process.name)
-        turns = Turns(counts, process.number)
-        return serve(Part(process.name, channel, store, revisions, turns=turns, grace=options.shutdown_grace_period))
+        part = Part(
+            process.name,
+            channel,
+            store,
+            revisions,
+            turns=Turns(connections, process.number),
+            counts=counts.of(process.number),
+            instants=instants.of(process.number),
+            grace=options.shutdown_grace_period,
+        )
+        return serve(part)
 
     def ended(process: Process) -> None:
-        counts.leave(process.number)
+        connections.leave(process.number)
+        counts.clear(process.number)
 
     gc.collect()
     # A collection would write to all objects, and so copy them.

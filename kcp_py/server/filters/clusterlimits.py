@@ -2,7 +2,7 @@
 
 The filter stands behind authorization: callers who may not enter a cluster cannot use up what it has. Administrators of all clusters, who
 have to be able to look into a busy one, requests over all clusters, health checks and pages are not counted. Both limits hold for one
-server; where several share a store, each has its own count.
+server with all of its processes; where several servers share a store, each has its own count.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from kcp_py.aio.lru import LRU
+from kcp_py.aio.sharedcounts import Counts, key_of
 from kcp_py.apimachinery.errors import too_many_requests
 from kcp_py.apis.rbac.policy import KCP_ADMINS
 from kcp_py.logicalcluster import Name, Wildcard
@@ -28,6 +29,7 @@ RETRY_AFTER_SECONDS: Final = 1
 
 _COUNTED_ROOTS: Final = frozenset(("api", "apis", "openapi"))
 _BUCKETS: Final = 50_000
+_MICROSECONDS: Final = 1_000_000
 
 
 class ClusterStates(Protocol):
@@ -50,13 +52,20 @@ class ClusterStates(Protocol):
 class Shares:
     """What each cluster uses of its limits on this server."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, counts: Counts | None = None, instants: Counts | None = None
+    ) -> None:
         """Begin with nothing.
 
         Args:
-            clock: seconds that do not go back.
+            clock: seconds that do not go back, the same in all processes.
+            counts: has the watches of the other processes of the server; None for one process.
+            instants: has the time at which each cluster has its whole burst again, in microseconds, as the other processes know it; None
+                for one process. The latest one holds.
         """
         self._clock = clock
+        self._counts = counts
+        self._instants = instants
         self._buckets: LRU[Name, tuple[float, float]] = LRU(_BUCKETS)
         """Cluster -> the requests that it may make at once, and when that was worked out."""
         self._watches: dict[Name, int] = {}
@@ -79,11 +88,16 @@ class Shares:
         now, rate, burst = self._clock(), limits.requests, limits.largest_burst
         left, then = self._buckets.get(cluster) or (float(burst), now)
         left = min(left + (now - then) * rate, burst)
+        if self._instants is not None:
+            elsewhere = self._instants.largest(key_of(cluster)) / _MICROSECONDS
+            left = min(left, burst - (elsewhere - now) * rate)
         if left < 1:
             self._buckets.set(cluster, (left, now))
             self._refused["requests"] += 1
             raise too_many_requests(f"{limits.reached(cluster, 'requests')}, please try again later", math.ceil((1 - left) / rate))
         self._buckets.set(cluster, (left - 1, now))
+        if self._instants is not None:
+            self._instants.set(key_of(cluster), round((now + (burst - left + 1) / rate) * _MICROSECONDS), replace=True)
 
     def begin_watch(self, cluster: Name, limits: Limits) -> Callable[[], None]:
         """Count a watch until the result is called.
@@ -92,11 +106,13 @@ class Shares:
             StatusError: 429, as many run as may.
         """
         running = self._watches.get(cluster, 0)
-        if running >= limits.watches:
+        elsewhere = self._counts.total(_watches_key(cluster)) if self._counts is not None else 0
+        if running + elsewhere >= limits.watches:
             self._refused["watches"] += 1
             message = f"{limits.reached(cluster, 'watches')}, please try again later"
             raise too_many_requests(message, RETRY_AFTER_SECONDS)
         self._watches[cluster] = running + 1
+        self._publish(cluster)
         return partial(self._end_watch, cluster)
 
     def _end_watch(self, cluster: Name) -> None:
@@ -105,6 +121,15 @@ class Shares:
             self._watches[cluster] = left
         else:
             del self._watches[cluster]
+        self._publish(cluster)
+
+    def _publish(self, cluster: Name) -> None:
+        if self._counts is not None:
+            self._counts.set(_watches_key(cluster), self._watches.get(cluster, 0))
+
+
+def _watches_key(cluster: Name) -> int:
+    return key_of("watches", cluster)
 
 
 class ClusterLimitsFilter:

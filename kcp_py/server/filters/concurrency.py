@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
+from kcp_py.aio.sharedcounts import Counts, key_of
 from kcp_py.aio.slot import REQUEST_SLOT
 from kcp_py.apimachinery.errors import too_many_requests
 from kcp_py.request.context import RequestContext
@@ -53,6 +54,43 @@ class InFlight:
 
     def readmit(self, context: RequestContext) -> None:
         self._free[context.info.verb in _WRITES] -= 1
+
+
+class JointInFlight:
+    """The bounds of `InFlight` for all processes of a server together."""
+
+    def __init__(self, counts: Counts, *, reads: int = MAX_READS, writes: int = MAX_WRITES) -> None:
+        """Begin with no request.
+
+        Args:
+            counts: has the requests of the other processes.
+            reads: requests that may read at once.
+            writes: requests that may write at once.
+        """
+        self._counts = counts
+        self._limits = {False: reads, True: writes}
+        self._taken = {False: 0, True: 0}
+        self._keys = {writing: key_of("requests in flight", writing) for writing in self._taken}
+
+    async def acquire(self, context: RequestContext) -> None:
+        """`Fairness.acquire`."""
+        writing = context.info.verb in _WRITES
+        if self._taken[writing] + self._counts.total(self._keys[writing]) >= self._limits[writing]:
+            raise too_many_requests("Too many requests, please try again later.", RETRY_AFTER_SECONDS)
+        self._take(context, 1)
+
+    def release(self, context: RequestContext) -> None:
+        """`Fairness.release`."""
+        self._take(context, -1)
+
+    def readmit(self, context: RequestContext) -> None:
+        """`Fairness.readmit`."""
+        self._take(context, 1)
+
+    def _take(self, context: RequestContext, places: int) -> None:
+        writing = context.info.verb in _WRITES
+        self._taken[writing] += places
+        self._counts.set(self._keys[writing], self._taken[writing])
 
 
 class ConcurrencyFilter:

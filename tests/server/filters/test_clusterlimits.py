@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.sharedcounts import SharedCounts
 from kcp_py.apimachinery.errors import StatusError, internal
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clusterlimits import Limits
@@ -201,3 +202,52 @@ async def test_defaults_are_named_by_their_options(ask, world):
     refused = await ask(world.app, "/clusters/d/api/v1/pods?watch=1", headers=ALICE)
     assert "limit of 1 watches (--logical-cluster-watch-limit)" in refused.json()["message"]
     world.resources.go.set()
+
+
+def test_requests_of_all_processes_are_of_one_bucket():
+    """Whichever process answers, a cluster has its burst and then its rate; other clusters have theirs."""
+    shared = SharedCounts(3)
+    now = 100.0
+    parts = [Shares(clock=lambda: now, instants=shared.of(number)) for number in range(3)]
+    limits = Limits(requests=2, burst=6, stated=STATED)
+
+    def granted(cluster: str, attempts: int) -> int:
+        count = 0
+        for number in range(attempts):
+            try:
+                parts[number % 3].take_request(Name(cluster), limits)
+            except StatusError:
+                continue
+            else:
+                count += 1
+        return count
+
+    assert granted("a", 30) == 6
+    assert granted("b", 30) == 6
+    now += 1
+    assert granted("a", 30) == 2
+    now += 1.5
+    assert granted("a", 30) == 3
+    now += 60
+    assert granted("a", 30) == 6
+    now += 3
+    # What one process has not used in the meantime is not kept for it.
+    for _ in range(6):
+        parts[1].take_request(Name("a"), limits)
+    assert granted("a", 30) == 0
+
+
+def test_watches_of_all_processes_count():
+    """Watches of another process take places until they end."""
+    shared = SharedCounts(2)
+    first, second = (Shares(counts=shared.of(number)) for number in range(2))
+    limits = Limits(watches=2, stated=STATED)
+    end = first.begin_watch(Name("a"), limits)
+    second.begin_watch(Name("a"), limits)
+    for one in (first, second):
+        with pytest.raises(StatusError) as caught:
+            one.begin_watch(Name("a"), limits)
+        assert caught.value.code == 429
+    first.begin_watch(Name("b"), limits)
+    end()
+    second.begin_watch(Name("a"), limits)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from kcp_py.aio.sharedcounts import SharedCounts
 from kcp_py.aio.slot import released_slot
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import ROOT
 from kcp_py.server.chain import compose
 from kcp_py.server.filters.authentication import AuthenticationFilter
 from kcp_py.server.filters.cluster import ClusterFilter
-from kcp_py.server.filters.concurrency import ConcurrencyFilter, InFlight
+from kcp_py.server.filters.concurrency import ConcurrencyFilter, InFlight, JointInFlight
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.requestinfo import RequestInfoFilter
 
@@ -127,3 +128,28 @@ async def test_requests_that_wait_for_webhooks_have_no_place(ask, tokens):
     await fairness.acquire(write)
     with pytest.raises(StatusError):
         await fairness.acquire(write)
+
+
+def _context(verb: str) -> Any:
+    return SimpleNamespace(info=SimpleNamespace(verb=verb))
+
+
+async def test_bounds_hold_for_all_processes():
+    """Requests of another process take places until they end; a process that has ended takes none."""
+    shared = SharedCounts(2)
+    first, second = (JointInFlight(shared.of(number), reads=3, writes=1) for number in range(2))
+    await first.acquire(_context("get"))
+    await first.acquire(_context("list"))
+    await second.acquire(_context("get"))
+    for one in (first, second):
+        with pytest.raises(StatusError, match="Too many requests"):
+            await one.acquire(_context("get"))
+    await second.acquire(_context("create"))
+    with pytest.raises(StatusError, match="Too many requests"):
+        await first.acquire(_context("update"))
+    first.release(_context("list"))
+    await second.acquire(_context("get"))
+    second.readmit(_context("get"))
+    shared.clear(1)
+    await first.acquire(_context("update"))
+    await first.acquire(_context("get"))
