@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.small_disk import fill, small_disk
 NewServer = Callable[..., ServerProcess]
 
 pytestmark = pytest.mark.slow
+PROCESSES = pytest.mark.parametrize("workers", ["1", "3"], ids=["one process", "three processes"])
 
 
 _FAILING_SYNCS = """
@@ -53,13 +55,19 @@ def _run(server: ServerProcess, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+def _has_metric(server: ServerProcess, name: str, value: int) -> bool:
+    """Whether a metric has a value, in any process of the server."""
+    return re.search(rf"^{name}(\{{.*\}})? {value}$", server.request("GET", "/metrics").body.decode(), re.MULTILINE) is not None
+
+
 def _configmaps(cluster: str, name: str = "") -> str:
     return f"/clusters/{cluster}/api/v1/namespaces/default/configmaps{name and '/'}{name}"
 
 
-def test_a_flipped_bit_is_told_to_its_owner_and_spares_all_others(new_server: NewServer) -> None:
+@PROCESSES
+def test_a_flipped_bit_is_told_to_its_owner_and_spares_all_others(new_server: NewServer, workers: str) -> None:
     """The damaged object is an error with its name in its cluster, absent from the wildcard list, logged, and found by doctor."""
-    server = new_server().start()
+    server = new_server("--workers", workers).start()
     for cluster in ("blue", "green"):
         for name in ("large", "small"):
             text = f"{cluster} " * (3000 if name == "large" else 3)
@@ -143,10 +151,11 @@ def test_a_restore_is_told_to_who_saw_what_it_lost(new_server: NewServer) -> Non
     assert _run(server, "doctor").returncode == 0
 
 
-def test_a_full_disk_is_told_and_objects_can_be_deleted(new_server: NewServer, tmp_path: Path) -> None:
+@PROCESSES
+def test_a_full_disk_is_told_and_objects_can_be_deleted(new_server: NewServer, tmp_path: Path, workers: str) -> None:
     """Creates are 507, deletions work, log, readiness, metrics and doctor tell; with room on the disk all is well without a restart."""
     with small_disk(tmp_path / "disk", 48) as disk:
-        server = new_server("--storage-reserve", "4Mi", root=disk / "root").start()
+        server = new_server("--storage-reserve", "4Mi", "--workers", workers, root=disk / "root").start()
         path = _configmaps("a")
         text = "x" * 100_000
         for number in range(50):
@@ -163,7 +172,7 @@ def test_a_full_disk_is_told_and_objects_can_be_deleted(new_server: NewServer, t
         verbose = server.request("GET", "/readyz?verbose")
         assert (verbose.code, b"[-]storage-space failed" in verbose.body) == (200, True)
         assert server.request("GET", "/readyz/storage-space").code == 500
-        assert b"kcp_storage_full 1" in server.request("GET", "/metrics").body
+        assert _has_metric(server, "kcp_storage_full", 1)
         assert "storage_full" in server.log_file.read_text()
         assert "the disk is full" in _run(server, "doctor", "--storage-reserve", "4Mi").stdout
         for gone in range(0, number, 2):
@@ -179,17 +188,18 @@ def test_a_full_disk_is_told_and_objects_can_be_deleted(new_server: NewServer, t
         while server.request("GET", "/readyz/storage-space").code != 200:
             pass
         assert server.request("POST", path, configmap("again", {"text": text})).code == 201
-        assert b"kcp_storage_full 0" in server.request("GET", "/metrics").body
+        assert _has_metric(server, "kcp_storage_full", 0)
         assert "storage_room_again" in server.log_file.read_text()
         assert "has its reserve" in _run(server, "doctor", "--storage-reserve", "4Mi").stdout
         assert server.stop() == 0
 
 
-def test_a_failed_sync_is_told_and_recovered_from(new_server: NewServer, tmp_path: Path) -> None:
+@PROCESSES
+def test_a_failed_sync_is_told_and_recovered_from(new_server: NewServer, tmp_path: Path, workers: str) -> None:
     """While syncs fail, writes fail, reads go on, readiness and metrics tell; then writes are taken again, also after a kill."""
     (tmp_path / "sitecustomize.py").write_text(_FAILING_SYNCS)
     failing = tmp_path / "failing"
-    server = new_server(environment={"PYTHONPATH": str(tmp_path), "SYNCS_FAIL": str(failing)}).start()
+    server = new_server("--workers", workers, environment={"PYTHONPATH": str(tmp_path), "SYNCS_FAIL": str(failing)}).start()
     path = _configmaps("a")
     assert server.request("POST", path, configmap("before", {"n": "1"})).code == 201
     failing.touch()
@@ -200,7 +210,7 @@ def test_a_failed_sync_is_told_and_recovered_from(new_server: NewServer, tmp_pat
     assert server.request("GET", "/readyz").code == 500
     assert b"[-]etcd failed" in server.request("GET", "/readyz?verbose").body
     assert server.request("GET", f"{path}/before").code == 200
-    while b"kcp_storage_up 0" not in server.request("GET", "/metrics").body:
+    while not _has_metric(server, "kcp_storage_up", 0):
         pass
     failing.unlink()
     while server.request("GET", "/readyz").code != 200:
@@ -208,7 +218,7 @@ def test_a_failed_sync_is_told_and_recovered_from(new_server: NewServer, tmp_pat
     assert server.request("GET", f"{path}/meanwhile").code == 404
     after = server.request("POST", path, configmap("after", {"n": "1"}))
     assert after.code == 201
-    while b"kcp_storage_up 1" not in server.request("GET", "/metrics").body:
+    while not _has_metric(server, "kcp_storage_up", 1):
         pass
     log = server.log_file.read_text()
     assert "storage_write_failed" in log

@@ -27,8 +27,6 @@ class Owner:
             lost: called once, when the connection has ended and was not closed here.
             report: what this process tells the others of itself.
         """
-        self.full = False
-        """Whether the disk had room for deletions alone at the last answer."""
         self._publish = publish
         self._told_lost = lost
         self._report = report
@@ -121,7 +119,7 @@ class Owner:
                     events, self._events = self._events, []
                     self._publish(events, revision)
             case messages.DONE:
-                number, revision, self.full = fields.done()
+                number, revision = fields.done()
                 future = self._waiting.get(number)
                 if future is not None and not future.done():
                     future.set_result(revision)

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from kcp_py.storage.contract import LARGEST_PAGE_BYTES, Compare, Event, KeyValue, Operation, RangeResult, UnavailableError, WatchBatch
+from kcp_py.storage.contract import Compare, Event, KeyValue, Operation, UnavailableError
 from kcp_py.storage.feed import Changes, Feed
-from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.shared.client import Owner
 from kcp_py.storage.shared.owner import Report, no_report
 from kcp_py.storage.shared.revisions import SharedRevisions
 from kcp_py.storage.sqlite.driver import HOT_BYTES, HOT_KEYS, PROGRESS_INTERVAL, SPAN_BYTES
+from kcp_py.storage.sqlite.filereads import FileReads
 from kcp_py.storage.sqlite.following import FollowedWrites, FollowingReader
 from kcp_py.storage.sqlite.hot import HotKeys
-from kcp_py.storage.sqlite.salvage import Limit
 from kcp_py.storage.validation import check_transaction
+from kcp_py.storage.watched.position import Position
 
 LONGEST_WAIT: Final = 5.0
 """Seconds for which the events of a revision are waited for that was read in the file."""
 
 
-class SharedStorage:
+class SharedStorage(FileReads["_Parts"]):
     """A `Storage` whose file another process owns (`StorageServer`).
 
     It reads the file with connections of its own, where each commit of the owner is seen at once, and follows the owner's events. Caches
@@ -67,11 +66,7 @@ class SharedStorage:
         self._told_lost = lost
         self._report = report
         self._progress_interval = progress_interval
-        self._hot_keys = hot_keys
-        self._hot_bytes = hot_bytes
-        self._parts: _Parts | None = None
-        self.range_cache = RangeCache(max_bytes=span_bytes)
-        """The cache of rendered ranges. `revision` returns when it is right for the revision that it returns."""
+        super().__init__(hot_keys=hot_keys, hot_bytes=hot_bytes, span_bytes=span_bytes)
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
@@ -86,36 +81,11 @@ class SharedStorage:
                 parts.hot.remember(item)
         return item
 
-    async def get_at(self, key: str, revision: int, *, keys_only: bool = False) -> KeyValue | None:
-        """`ReadsOldKeys.get_at`."""
-        return await self._opened().reader.get_at(key, revision, keys_only=keys_only)
-
-    async def range(
-        self,
-        prefix: str,
-        *,
-        start: str = "",
-        limit: int = 0,
-        revision: int = 0,
-        count: bool = False,
-        keys_only: bool = False,
-        max_bytes: int = LARGEST_PAGE_BYTES,
-    ) -> RangeResult:
-        """`Storage.range`."""
-        reader = self._opened().reader
-        return await reader.range(prefix, start=start, limit=Limit(limit, max_bytes), revision=revision, count=count, keys_only=keys_only)
-
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """`Storage.transact`."""
         owner = self._opened().owner
         check_transaction(compares, operations)
         return await owner.transact(compares, operations)
-
-    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
-        """`Storage.watch`."""
-        async with contextlib.aclosing(self._opened().feed.watch(prefix, start_revision=start_revision)) as batches:
-            async for batch in batches:
-                yield batch
 
     async def revision(self) -> int:
         """`Storage.revision`. All events up to it have come, so that the cached ranges are right for it.
@@ -127,7 +97,8 @@ class SharedStorage:
         if parts.feed.revision < max(self._revisions.begun, parts.reader.seen):
             state = parts.reader.state()
             self.range_cache.compacted(state.compact_revision)
-            await parts.reached(max(state.revision, parts.reader.seen))
+            if not await parts.position.reached(max(state.revision, parts.reader.seen)):
+                raise UnavailableError("the process that owns the store does not tell of its writes")
         return parts.feed.revision
 
     async def compact(self, revision: int) -> None:
@@ -150,8 +121,8 @@ class SharedStorage:
 
     @property
     def full(self) -> bool:
-        """Whether the owner had room for deletions alone at its last answer."""
-        return self._parts is not None and self._parts.owner.full
+        """Whether the disk has room for deletions alone."""
+        return self._revisions.full
 
     async def __aenter__(self) -> Self:
         if self._parts is not None:
@@ -174,9 +145,6 @@ class SharedStorage:
             await parts.reader.close()
             self.range_cache.clear()
 
-    def _new_hot(self) -> HotKeys:
-        return HotKeys(max_keys=self._hot_keys, max_bytes=self._hot_bytes)
-
     def _publish(self, events: Sequence[Event], revision: int) -> None:
         parts = self._parts
         if parts is None or revision <= parts.feed.revision:
@@ -189,19 +157,14 @@ class SharedStorage:
         self.range_cache.committed()
         parts.writes.known = revision
         parts.feed.publish(events, revision)
-        parts.advanced()
+        parts.position.advance(revision)
 
     def _lost(self) -> None:
         if self._parts is not None:
             self._parts.feed.close()
-            self._parts.give_up()
+            self._parts.position.lose()
         if self._told_lost is not None:
             self._told_lost()
-
-    def _opened(self) -> _Parts:
-        if self._parts is None:
-            raise UnavailableError("the store is not open")
-        return self._parts
 
 
 class _Parts:
@@ -224,38 +187,14 @@ class _Parts:
         self.writes.begin(revision)
         self.feed = Feed(self._read_changes, revision=revision, progress_interval=progress_interval)
         self.owner = Owner(publish, lost, report)
-        self._waiting: list[asyncio.Future[None]] = []
-        self._is_lost = False
-
-    async def reached(self, revision: int) -> None:
-        """Wait until the events of a revision have come.
-
-        Raises:
-            UnavailableError: they do not come.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LONGEST_WAIT):
-                while self.feed.revision < revision and not self._is_lost:
-                    future = asyncio.get_running_loop().create_future()
-                    self._waiting.append(future)
-                    await future
-        if self.feed.revision < revision:
-            raise UnavailableError("the process that owns the store does not tell of its writes")
-
-    def advanced(self) -> None:
-        """Events have come."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
-
-    def give_up(self) -> None:
-        """No further events come."""
-        self._is_lost = True
-        self.advanced()
+        self.position = Position(request_progress=_nothing, patience=LONGEST_WAIT)
+        self.position.begin(revision)
 
     async def _read_changes(self, prefix: str, after: int, until: int) -> Changes:
         changes = self.reader.changes(prefix, after, until)
         await asyncio.sleep(0)
         return changes
+
+
+def _nothing() -> None:
+    """The owner sends all events by itself."""

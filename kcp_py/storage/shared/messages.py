@@ -39,7 +39,7 @@ CANCEL: Final = 4
 FOLLOW: Final = 5
 """To the owner: id, first revision. Asks for the events of the whole store."""
 DONE: Final = 6
-"""From the owner: id, revision, whether the disk is full."""
+"""From the owner: id, revision."""
 FAILED: Final = 7
 """From the owner: id, error."""
 EVENTS: Final = 8
@@ -58,7 +58,7 @@ HEAD: Final = struct.Struct("<IB")
 NUMBER: Final = struct.Struct("<Q")
 _LENGTH: Final = struct.Struct("<I")
 _PAIR: Final = struct.Struct("<QQ")
-_DONE: Final = struct.Struct("<QQ?")
+_DONE: Final = struct.Struct("<QQ")
 _COUNTED: Final = struct.Struct("<QI")
 _COMPARE: Final = struct.Struct("<BQQ")
 _EVENT: Final = struct.Struct("<QQBI")
@@ -118,9 +118,9 @@ def number_message(kind: int, *numbers: int) -> bytes:
     return message(kind, *map(NUMBER.pack, numbers))
 
 
-def done_message(number: int, revision: int, *, full: bool) -> bytes:
+def done_message(number: int, revision: int) -> bytes:
     """`DONE`."""
-    return message(DONE, _DONE.pack(number, revision, full))
+    return message(DONE, _DONE.pack(number, revision))
 
 
 def failed_message(number: int, error: StorageError) -> bytes:
@@ -182,10 +182,10 @@ class Fields:
         number, count = self._unpack(_COUNTED)
         return number, [self._blob() for _ in range(count)]
 
-    def done(self) -> tuple[int, int, bool]:
+    def done(self) -> tuple[int, int]:
         """The fields of `DONE`."""
-        number, revision, full = self._unpack(_DONE)
-        return number, revision, full
+        number, revision = self._unpack(_DONE)
+        return number, revision
 
     def failed(self) -> tuple[int, StorageError]:
         """The fields of `FAILED`."""

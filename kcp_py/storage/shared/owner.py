@@ -15,7 +15,6 @@ from kcp_py.storage.contract import Event, Storage, StorageError, UnavailableErr
 from kcp_py.storage.shared import messages
 from kcp_py.storage.shared.frames import Frames
 from kcp_py.storage.shared.messages import Fields
-from kcp_py.storage.wrapping import room_of
 
 EVENTS_PER_MESSAGE: Final = 256
 """Events that are encoded, and decoded, in one turn of the event loop."""
@@ -53,7 +52,6 @@ class StorageServer:
         self._storage = storage
         self._report = report
         self._allow_compaction = allow_compaction
-        self._room = room_of(storage)
         self._clients: set[_Client] = set()
         self._none_left = asyncio.Event()
         self._none_left.set()
@@ -107,10 +105,6 @@ class StorageServer:
 
     # What clients ask for
 
-    def is_full(self) -> bool:
-        """Whether the disk has room for deletions alone."""
-        return self._room is not None and self._room.full
-
     async def transact(self, fields: Fields) -> bytes:
         """Answer `TRANSACT`."""
         number, compares, operations = fields.transaction()
@@ -141,7 +135,7 @@ class StorageServer:
 
     async def _answer(self, number: int, work: Coroutine[Any, Any, int]) -> bytes:
         try:
-            return messages.done_message(number, await work, full=self.is_full())
+            return messages.done_message(number, await work)
         except StorageError as error:
             return messages.failed_message(number, error)
         except Exception as error:  # noqa: BLE001 - logged; the caller is in another process, and must get an answer

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
 import apsw
 
 from kcp_py.storage.contract import (
-    LARGEST_PAGE_BYTES,
     CompactedError,
     Compare,
     FutureRevisionError,
     KeyValue,
     NoSpaceError,
     Operation,
-    RangeResult,
     StorageError,
     UnavailableError,
-    WatchBatch,
 )
 from kcp_py.storage.feed import Changes, Feed
 from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite.checkpoint import Checkpointer
 from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import DatabaseFileError, may_lack_room, translated
+from kcp_py.storage.sqlite.filereads import NOT_OPEN, FileReads
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.reader import Reader
 from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.room import Room
-from kcp_py.storage.sqlite.salvage import Limit
 from kcp_py.storage.sqlite.state import read_state
 from kcp_py.storage.sqlite.worker import Worker
 from kcp_py.storage.sqlite.writer import FollowsCommits, Writer
@@ -43,11 +39,10 @@ PROGRESS_INTERVAL: Final = 0.05
 HOT_KEYS: Final = 2_000
 HOT_BYTES: Final = 4 << 20
 SPAN_BYTES: Final = 32 << 20
-_NOT_OPEN: Final = "the store is not open"
 ROOM_TO_OPEN: Final = 1 << 20
 
 
-class SQLiteStorage:
+class SQLiteStorage(FileReads["_Parts"]):
     """A `Storage` in one SQLite file, for one process.
 
     Raises, when entered, the errors of `kcp_py.storage.sqlite.errors`, with nothing changed on the disk.
@@ -85,18 +80,14 @@ class SQLiteStorage:
         self._max_pages = max_pages
         self._progress_interval = progress_interval
         self._checkpoint_bytes = checkpoint_bytes
-        self._hot_keys = hot_keys
-        self._hot_bytes = hot_bytes
-        self._parts: _Parts | None = None
-        self.range_cache = RangeCache(max_bytes=span_bytes)
-        """The cache of rendered ranges. It is valid because this process alone writes the file."""
+        super().__init__(hot_keys=hot_keys, hot_bytes=hot_bytes, span_bytes=span_bytes)
 
     async def get(self, key: str) -> KeyValue | None:
         """`Storage.get`."""
         # Without `_opened`: nothing is called as often.
         parts = self._parts
         if parts is None:
-            raise UnavailableError(_NOT_OPEN)
+            raise UnavailableError(NOT_OPEN)
         item = parts.hot.get(key)
         if item is None:
             item = parts.reader.get(key)
@@ -104,36 +95,11 @@ class SQLiteStorage:
                 parts.hot.remember(item)
         return item
 
-    async def get_at(self, key: str, revision: int, *, keys_only: bool = False) -> KeyValue | None:
-        """`ReadsOldKeys.get_at`."""
-        return await self._opened().reader.get_at(key, revision, keys_only=keys_only)
-
-    async def range(
-        self,
-        prefix: str,
-        *,
-        start: str = "",
-        limit: int = 0,
-        revision: int = 0,
-        count: bool = False,
-        keys_only: bool = False,
-        max_bytes: int = LARGEST_PAGE_BYTES,
-    ) -> RangeResult:
-        """`Storage.range`."""
-        reader = self._opened().reader
-        return await reader.range(prefix, start=start, limit=Limit(limit, max_bytes), revision=revision, count=count, keys_only=keys_only)
-
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """`Storage.transact`."""
         writer = self._opened().writer
         check_transaction(compares, operations)
         return await writer.submit(compares, operations)
-
-    async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
-        """`Storage.watch`."""
-        async with contextlib.aclosing(self._opened().feed.watch(prefix, start_revision=start_revision)) as batches:
-            async for batch in batches:
-                yield batch
 
     async def revision(self) -> int:
         """`Storage.revision`."""
@@ -183,11 +149,6 @@ class SQLiteStorage:
             parts, self._parts = self._parts, None
             await parts.close()
             self.range_cache.clear()
-
-    def _opened(self) -> _Parts:
-        if self._parts is None:
-            raise UnavailableError(_NOT_OPEN)
-        return self._parts
 
 
 def _open(path: str | Path, max_pages: int) -> tuple[Database, apsw.Connection]:

@@ -9,6 +9,7 @@ created again when the disk has space for one and a half times its size.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,24 @@ class Room:
         self.database = database
         self._file = Path(f"{database}.reserve")
         self.size = size
-        self.full = False
+        self._full = False
+        self._told: Callable[[bool], object] | None = None
+
+    @property
+    def full(self) -> bool:
         """Whether the reserve was released and could not be created again."""
+        return self._full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        self._full = full
+        if self._told is not None:
+            self._told(full)
+
+    def follow(self, told: Callable[[bool], object]) -> None:
+        """Call a function with `full`, now and whenever it is set."""
+        self._told = told
+        told(self._full)
 
     @property
     def kept(self) -> bool:

@@ -78,6 +78,10 @@ class FollowsCommits(Protocol):
         """A commit has ended; nothing of it is acknowledged yet."""
         ...
 
+    def room_changed(self, full: bool) -> None:  # noqa: FBT001 - the one argument of a callback
+        """The disk has room for deletions alone, or for all writes."""
+        ...
+
 
 class _Request(NamedTuple):
     future: asyncio.Future[int]
@@ -124,6 +128,7 @@ class Writer:
         self._follower = follower
         if follower is not None:
             follower.reset(state.revision)
+            room.follow(follower.room_changed)
         self.revision = state.revision
         """The revision of the last commit."""
         self.compact_revision = state.compact_revision

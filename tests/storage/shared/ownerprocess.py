@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Self
 
 from kcp_py.storage.shared import SharedRevisions, SharedStorage
+from kcp_py.storage.shared.revisions import BYTES
 
 _SOURCE = """
 import asyncio, mmap, socket, sys
 from kcp_py.storage.contract import Put
 from kcp_py.storage.shared import SharedRevisions, StorageServer
+from kcp_py.storage.shared.revisions import BYTES
 from kcp_py.storage.sqlite import SQLiteStorage
 
 async def main(path, channel, allow):
     loop = asyncio.get_running_loop()
     with open(f"{path}.revisions", "r+b") as file:
-        revisions = SharedRevisions(mmap.mmap(file.fileno(), 16))
+        revisions = SharedRevisions(mmap.mmap(file.fileno(), BYTES))
     async with (
         SQLiteStorage(path, progress_interval=0, checkpoint_bytes=100_000, follower=revisions) as storage,
         StorageServer(storage, allow_compaction=allow) as server,
@@ -50,9 +52,9 @@ class OwnerProcess:
     def __init__(self, path: Path, *, allow_compaction: bool = True) -> None:
         self.path = path
         with Path(f"{path}.revisions").open("w+b") as file:
-            file.write(bytes(16))
+            file.write(bytes(BYTES))
             file.flush()
-            self.revisions = SharedRevisions(mmap.mmap(file.fileno(), 16))
+            self.revisions = SharedRevisions(mmap.mmap(file.fileno(), BYTES))
         self._channel, other = socket.socketpair()
         with other:
             arguments = [str(path), str(other.fileno()), "compacting" if allow_compaction else ""]

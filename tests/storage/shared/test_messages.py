@@ -73,10 +73,9 @@ def test_events(revision: int, is_last: bool, given_events: list[Event]) -> None
     assert fields.events() == (revision, is_last, given_events)
 
 
-@pytest.mark.parametrize("full", [True, False])
-def test_answers(full: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """An answer has the revision, and whether the disk is full."""
-    assert fields_of(messages.done_message(3, 8, full=full), messages.DONE).done() == (3, 8, full)
+def test_answers() -> None:
+    """An answer has the revision."""
+    assert fields_of(messages.done_message(3, 8), messages.DONE).done() == (3, 8)
 
 
 ITEM = KeyValue("/a", b"1", 2, 1)

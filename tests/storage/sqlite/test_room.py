@@ -19,3 +19,13 @@ def test_what_fits_on_a_full_disk(tmp_path: Path) -> None:
     assert larger.leaves(1000, deletes=True, updates=False, reusable=0)
     assert not larger.leaves(1000, deletes=False, updates=True, reusable=1 << 50)
     assert not larger.make()
+
+
+def test_a_follower_is_told_of_a_full_disk(tmp_path: Path) -> None:
+    """It is told the present state at once, and each state that is set."""
+    told: list[bool] = []
+    room = Room(str(tmp_path / "kcp.db"), 0)
+    room.follow(told.append)
+    room.full = True
+    room.full = False
+    assert told == [False, True, False]
