@@ -181,7 +181,6 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("start", "cli/test_process", "the command of a process"),
         Row("tuning", "cli/test_process", "a step of the process"),
     ],
-    "cli/workers": [Row("parent part running supervisor", "../e2e/test_workers", "processes that are started, killed and stopped")],
     "cli/envtest": [Row("apiserver warm", "cli/envtest/test_assets", "the processes are run by the program that starts them")],
     "cli/envtest/programs": [Row("etcd kube_apiserver kubectl", "cli/envtest/test_assets", "programs are written and then run")],
     "client": [
@@ -268,7 +267,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "storage/sqlite": [
         Row("errors header locks salvage", "storage/sqlite/test_database", "what opening a file meets"),
         Row("checkpoint checksums", "storage/sqlite/test_integrity", "keep the file whole"),
-        Row("purging reader schema state", "storage/sqlite/test_driver", "parts of the driver, held to the suite"),
+        Row("filereads purging reader schema state", "storage/sqlite/test_driver", "parts of the driver, held to the suite"),
         Row("rewriting", "storage/sqlite/test_migration", "rewrites a database of an older format"),
     ],
     "testing": [

@@ -1,0 +1,31 @@
+"""Supervised programs of `tests.cli.workers.supervised`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TIMEOUT = 60
+
+Run = Callable[[str], tuple[int, list[str]]]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str], list[str]]:
+    """The command of a scenario."""
+    return lambda scenario: [sys.executable, "-m", "tests.cli.workers.supervised", scenario, str(tmp_path)]
+
+
+@pytest.fixture
+def run(program: Callable[[str], list[str]]) -> Run:
+    """Runs a scenario to its end: its exit code, and what its processes have said."""
+
+    def run(scenario: str) -> tuple[int, list[str]]:
+        ended = subprocess.run(program(scenario), stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False)
+        return ended.returncode, ended.stdout.splitlines()
+
+    return run

@@ -1,0 +1,196 @@
+"""Programs whose processes are supervised, one for each scenario: `python -m tests.cli.workers.supervised SCENARIO`.
+
+Each process writes its name, and what the scenario says, to the standard output. The processes drive the scenario themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from kcp_py.cli.workers.parent import ANNOUNCE, ATTACH, ENDING, READY
+from kcp_py.cli.workers.running import run_workers
+from kcp_py.cli.workers.supervisor import OWNER, Process, ProcessSupervisor
+from kcp_py.options import Options
+from kcp_py.telemetry.logs import configure_logging
+
+GRACE = 0.2
+
+
+def say(text: str) -> None:
+    """Write a line at once, whole."""
+    os.write(1, f"{text}\n".encode())
+
+
+def wait() -> NoReturn:
+    """Go on until a signal."""
+    while True:
+        signal.pause()
+
+
+def stop_all() -> None:
+    """What an operator does."""
+    os.kill(os.getppid(), signal.SIGTERM)
+
+
+def lives(process: Process) -> int:
+    """How often a process of this name has begun, with this time."""
+    path = Path(sys.argv[2]) / process.name
+    with path.open("a") as file:
+        file.write("x")
+    return path.stat().st_size
+
+
+def a_worker_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The worker fails once; its second life ends the server."""
+    life = lives(process)
+    say(f"{process.name} {life}")
+    channel.send(READY)
+    if process.name != OWNER:
+        if life == 1:
+            return 3
+        stop_all()
+    wait()
+
+
+def the_owner_cannot_start(process: Process, _: socket.socket, __: socket.socket | None) -> int:
+    """The owner ends before it serves."""
+    say(process.name)
+    return 7
+
+
+def the_owner_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The owner is killed when all serve; when all serve again, the server is ended."""
+    life = lives(process)
+    channel.send(READY)
+    say(f"{process.name} {life}")
+    if process.name == OWNER:
+        if life == 1:
+            assert channel.recv(1) == ATTACH
+            assert channel.recv(1) == ANNOUNCE
+            os.kill(os.getpid(), signal.SIGKILL)
+    elif life == 2:
+        stop_all()
+    wait()
+
+
+def the_owner_says_that_it_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The worker ignores SIGTERM when the owner announces its end; the owner waits for it."""
+    life = lives(process)
+    if process.name != OWNER:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if life == 1 else signal.SIG_DFL)
+        channel.send(READY)
+        if life == 2:
+            say("again")
+            stop_all()
+        wait()
+    channel.send(READY)
+    if life == 1:
+        descriptors = socket.recv_fds(channel, 1, 1)[1]
+        assert channel.recv(1) == ANNOUNCE
+        channel.send(ENDING)
+        # Its end of the connection closes when the worker is gone.
+        assert socket.socket(fileno=descriptors[0]).recv(1) == b""
+        say("the worker is gone")
+        return 0
+    wait()
+
+
+def a_store(process: Process, channel: socket.socket, store: socket.socket | None) -> int:
+    """The worker and the owner talk over the connection of the store."""
+    channel.send(READY)
+    if store is not None:
+        store.send(b"question")
+        say(store.recv(10).decode())
+        stop_all()
+        wait()
+    message, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+    assert message == ATTACH
+    with socket.socket(fileno=descriptors[0]) as connected:
+        say(f"{process.name} {connected.recv(10).decode()}")
+        connected.send(b"answer")
+        wait()
+
+
+def a_second_signal(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """No process obeys SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    channel.send(READY)
+    if process.name != OWNER:
+        stop_all()
+        # The listening socket is closed when the first signal was seen.
+        while channel.send(READY) and Path(sys.argv[2], "listening").exists():
+            time.sleep(0.01)
+        stop_all()
+    wait()
+
+
+def the_supervisor_is_killed(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """Processes hang, and cannot see that the supervisor has gone."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    say(f"{process.name} {os.getpid()}")
+    channel.send(READY)
+    wait()
+
+
+class _Listener(socket.socket):
+    """Tells when it is closed."""
+
+    def close(self) -> None:
+        Path(sys.argv[2], "listening").unlink(missing_ok=True)
+        super().close()
+
+
+def supervised(start: Callable[[Process, socket.socket, socket.socket | None], int]) -> int:
+    """Two processes of a scenario."""
+    Path(sys.argv[2], "listening").touch()
+    supervisor = ProcessSupervisor(_Listener(), 2, GRACE, start, ended=lambda process: say(f"ended {process.name}"))
+    return supervisor.run()
+
+
+def running() -> int:
+    """Processes as those of a server, which see each other's counts."""
+    options = Options(root_directory=Path(sys.argv[2]), workers=3, shutdown_grace_period=GRACE)
+    with socket.socket() as listener:
+
+        def serve(part: object) -> int:
+            from kcp_py.cli.workers.part import Part
+
+            assert isinstance(part, Part)
+            channel = part._channel
+            part.counts.set(1, 1 if part.is_owner else 10)
+            channel.send(READY)
+            if part.is_owner:
+                while channel.recv(1) != ANNOUNCE:
+                    pass
+                say(f"{part.name} sees {part.counts.total(1)}")
+                stop_all()
+            wait()
+
+        return run_workers(options, listener, serve)
+
+
+SCENARIOS = {
+    one.__name__: one
+    for one in (
+        a_worker_ends,
+        the_owner_cannot_start,
+        the_owner_ends,
+        the_owner_says_that_it_ends,
+        a_store,
+        a_second_signal,
+        the_supervisor_is_killed,
+    )
+}
+
+if __name__ == "__main__":
+    configure_logging("error", "json")
+    if sys.argv[1] == "running":
+        sys.exit(running())
+    sys.exit(supervised(SCENARIOS[sys.argv[1]]))

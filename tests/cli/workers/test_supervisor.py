@@ -1,0 +1,72 @@
+"""Processes are started again when they end, and end together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+from tests.cli.workers.conftest import TIMEOUT, Run
+
+
+def test_a_worker_is_started_again(run: Run) -> None:
+    """A worker that has ended begins again, the owner stays, and a signal ends both with the exit code 0."""
+    code, said = run("a_worker_ends")
+    assert (code, said[:4]) == (0, ["owner 1", "worker-1 1", "ended worker-1", "worker-1 2"])
+    assert sorted(said[4:]) == ["ended owner", "ended worker-1"]
+
+
+def test_an_owner_that_cannot_start_ends_the_server(run: Run) -> None:
+    """Its exit code is that of the server, and no worker begins."""
+    assert run("the_owner_cannot_start") == (7, ["owner", "ended owner"])
+
+
+def test_all_are_started_again_after_the_owner(run: Run) -> None:
+    """The workers of a killed owner end before the next owner begins."""
+    code, said = run("the_owner_ends")
+    assert (code, said[:2]) == (0, ["owner 1", "worker-1 1"])
+    assert sorted(said[2:4]) == ["ended owner", "ended worker-1"]
+    assert said[4:6] == ["owner 2", "worker-1 2"]
+    assert sorted(said[6:]) == ["ended owner", "ended worker-1"]
+
+
+def test_a_late_worker_of_an_owner_that_ends_is_killed(run: Run) -> None:
+    """An owner that ends in order tells first; a worker that does not end in time is killed, and both begin again."""
+    code, said = run("the_owner_says_that_it_ends")
+    assert code == 0
+    assert said.index("ended worker-1") < said.index("again")
+    assert said.index("the worker is gone") < said.index("ended owner") < said.index("again")
+
+
+def test_a_worker_is_connected_with_the_owner(run: Run) -> None:
+    """The owner gets the other end of the worker's connection."""
+    code, said = run("a_store")
+    assert code == 0
+    assert sorted(said[:2]) == ["answer", "owner question"]
+
+
+def test_a_second_signal_kills(run: Run) -> None:
+    """Processes that do not end at the first signal are killed at the second one, and the exit code is 1."""
+    code, said = run("a_second_signal")
+    assert (code, sorted(said)) == (1, ["ended owner", "ended worker-1"])
+
+
+def test_processes_end_with_the_supervisor(program: Callable[[str], list[str]]) -> None:
+    """When the supervisor is killed the kernel ends the others, also those that do not answer."""
+    with subprocess.Popen(program("the_supervisor_is_killed"), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        names, pids = [], []
+        for line in process.stdout:
+            name, pid = line.split()
+            names.append(name)
+            pids.append(int(pid))
+            if len(pids) == 2:
+                break
+        watched = [os.pidfd_open(pid) for pid in pids]
+        process.kill()
+        assert process.wait(TIMEOUT) == -9
+        # The pipe ends when no process has it.
+        process.stdout.read()
+        for descriptor in watched:
+            os.close(descriptor)
+    assert names == ["owner", "worker-1"]
