@@ -206,6 +206,37 @@ def test_metrics_are_those_of_all_processes(server: ServerProcess) -> None:
             assert text.count("# HELP apiserver_request_total ") == 1
 
 
+def test_limits_are_those_of_the_whole_server(new_server: NewServer) -> None:
+    """Watches and requests of a cluster are counted over all processes, and a killed process has none."""
+    limits = ("--logical-cluster-watch-limit", "6", "--logical-cluster-request-limit", "50")
+    server = new_server("--workers", "3", *limits).start()
+    user = {"Impersonate-User": "alice"}
+    with ExitStack() as stack:
+        sessions = one_of_each(server, stack)
+        binding = {
+            "metadata": {"name": "alice"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
+        }
+        path = "/clusters/pair/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        assert sessions["owner"].request("POST", path, binding)[0] == 201
+        watches = [stack.enter_context(Watch(server, f"{PATH}?watch=1", **user)) for _ in range(6)]
+        for _ in range(2):
+            for session in sessions.values():
+                code, body = session.request("GET", f"{PATH}?watch=1", **user)
+                assert (code, "reached its limit of 6 watches" in body["message"]) == (429, True)
+        before = pids(server)
+        os.kill(before["worker-1"], signal.SIGKILL)
+        until(lambda: pids(server)["worker-1"] != before["worker-1"])
+        assert watches
+        # More than the burst of one process, and no more than that of one server together with its rate.
+        began = time.monotonic()
+        codes = [sessions[name].request("GET", f"{PATH}/none", **user)[0] for _ in range(300) for name in ("owner", "worker-2")]
+        seconds = time.monotonic() - began
+        assert codes.count(404) <= 50 * seconds + 102
+        assert codes.count(429) > 0
+
+
 def test_clusters_are_apart_in_all_processes(server: ServerProcess) -> None:
     """Objects of one name in two clusters are two objects, in the caches of every process."""
     with ExitStack() as stack:
@@ -367,6 +398,60 @@ def test_ctrl_c_reaches_all_processes_once(server: ServerProcess) -> None:
     assert not any(is_running(pid) for pid in before.values())
 
 
+@pytest.mark.slow
+def test_the_owner_hangs(new_server: NewServer) -> None:
+    """While the owner does not answer, workers read, writes end at their timeout, and readiness fails; then all goes on."""
+    server = new_server("--workers", "2", "--request-timeout", "3s").start()
+    with ExitStack() as stack:
+        session = next(one for _ in range(100) if served_by(server, one := stack.enter_context(Session(server))) == "worker-1")
+        code, body = session.request("POST", PATH, configmap("one", {"n": "1"}))
+        assert code == 201
+        before = pids(server)
+        os.kill(before["owner"], signal.SIGSTOP)
+        try:
+            assert session.request("GET", f"{PATH}/one") == (200, body)
+            assert len(session.request("GET", PATH)[1]["items"]) >= 1
+            code, refused = session.request("PUT", f"{PATH}/one", configmap("one", {"n": "2"}))
+            assert (code, refused["reason"]) == (504, "Timeout")
+            assert session.request("GET", "/readyz/etcd")[0] == 500
+            assert session.request("GET", f"{PATH}/one") == (200, body)
+        finally:
+            os.kill(before["owner"], signal.SIGCONT)
+        until(lambda: session.request("GET", "/readyz")[0] == 200)
+        code, body = session.request("PUT", f"{PATH}/one", configmap("one", {"n": "3"}))
+        assert code == 200, body
+        assert session.request("GET", f"{PATH}/one") == (200, body)
+        assert pids(server) == before
+
+
+@pytest.mark.slow
+def test_a_worker_hangs(new_server: NewServer) -> None:
+    """While a worker does not run, the others take all new connections, and what it has not read is not lost when it goes on."""
+    server = new_server("--workers", "2").start()
+    with ExitStack() as stack:
+        sessions: dict[str, Session] = {}
+        while len(sessions) < 2:
+            one = stack.enter_context(Session(server))
+            sessions.setdefault(served_by(server, one), one)
+        informer = Informer(lambda: server, PATH).start()
+        stack.callback(informer.stop)
+        before = pids(server)
+        os.kill(before["worker-1"], signal.SIGSTOP)
+        try:
+            # Beyond the buffer of the feed for this process.
+            for number in range(300):
+                assert sessions["owner"].request("POST", PATH, configmap(f"o{number}", {"text": "x" * 100_000}))[0] == 201
+            for _ in range(20):
+                assert server.request("GET", f"{PATH}/o1").code == 200
+        finally:
+            os.kill(before["worker-1"], signal.SIGCONT)
+        for number in range(0, 300, 50):
+            assert sessions["worker-1"].request("GET", f"{PATH}/o{number}")[0] == 200
+        assert len(sessions["worker-1"].request("GET", PATH)[1]["items"]) >= 300
+        informer.wait(lambda: len([key for key in informer.state if key[-1].startswith("o")]) == 300)
+        assert pids(server) == before
+
+
 def test_a_second_signal_ends_all_at_once(new_server: NewServer) -> None:
     """While a request keeps the processes, a second signal kills them."""
     server = new_server("--workers", "2").start()
@@ -423,9 +508,13 @@ def test_one_process_keeps_its_data_for_several(new_server: NewServer) -> None:
     ("arguments", "message"),
     [
         (("--storage", "memory"), "error: --workers: more than one needs --storage sqlite, which is memory\n"),
+        (
+            ("--storage", "etcd", "--etcd-servers", "http://127.0.0.1:1"),
+            "error: --workers: more than one needs --storage sqlite, which is etcd; start several servers on one etcd instead\n",
+        ),
         (("--app", "module:object"), None),
     ],
-    ids=["memory", "a program"],
+    ids=["memory", "etcd", "a program"],
 )
 def test_what_cannot_be_shared_is_refused(tmp_path: Path, arguments: tuple[str, ...], message: str | None) -> None:
     """A store in memory and the control plane of a program have one process; nothing is started."""
