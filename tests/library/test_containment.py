@@ -83,6 +83,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "object": object,
     "no-metadata": lambda: {"metadata": 7},
     "surrogate": lambda: {"metadata": {"name": "one"}, "spec": "\ud800"},
+    "nan": lambda: {"metadata": {"name": "one"}, "spec": float("nan")},
+    "infinite": lambda: {"metadata": {"name": "one"}, "spec": [{"deep": float("-inf")}]},
     "huge": lambda: {"metadata": {"name": "one"}, "spec": 2**80},
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from math import isfinite
+from typing import Any, Final
 
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.registry.rest.storage import Object
@@ -24,9 +25,23 @@ def answered(obj: Object, target: Resolved, *, wildcard: bool = False) -> Object
 
 
 def with_kind(obj: Object, target: Resolved) -> Object:
-    """A computed object with apiVersion and kind."""
+    """A computed object with apiVersion and kind.
+
+    Raises:
+        TypeError: it has a number that JSON does not have, which would become null.
+    """
+    _require_finite(obj)
     kind = _kind_of_its_own(target) or target.resource.group_version_kind
     return {"apiVersion": str(kind.group_version), "kind": kind.kind, **obj}
+
+
+def _require_finite(value: Any) -> None:
+    for one in value.values() if isinstance(value, dict) else value:
+        if isinstance(one, float):
+            if not isfinite(one):
+                raise TypeError(f"a computed object has the number {one}, which JSON does not have")
+        elif isinstance(one, dict | list):
+            _require_finite(one)
 
 
 def _kind_of_its_own(target: Resolved) -> GroupVersionKind | None:
