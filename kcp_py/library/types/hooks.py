@@ -13,6 +13,7 @@ from kcp_py.library.types.conversion import converted
 from kcp_py.library.types.described import HOOKS, TypedResource
 from kcp_py.library.types.problems import has_validators, problems_of
 from kcp_py.registry.custom_resources import CustomResourceStrategy
+from kcp_py.schema.structural.report import NO_FIELD
 
 Object = dict[str, Any]
 
@@ -164,7 +165,7 @@ def _field_errors(function: Callable[..., Any], *arguments: Any) -> list[FieldEr
     for one in [found] if isinstance(found, str | FieldError | Mapping) else found:
         if not isinstance(one, str | FieldError):
             raise wrong_result(function, one, "a text, a FieldError, or a sequence of them")
-        problems.append(one if isinstance(one, FieldError) else FieldError(reason="FieldValueInvalid", field="", detail=one))
+        problems.append(one if isinstance(one, FieldError) else FieldError(reason="FieldValueInvalid", field=NO_FIELD, detail=one))
     return problems
 
 

@@ -12,6 +12,7 @@ from kcp_py.client.models import decode
 from kcp_py.library.types.described import ATTRIBUTE, TypedResource
 from kcp_py.library.types.fields import contains, fields_of, is_structure
 from kcp_py.schema.compilation import compile_schema
+from kcp_py.schema.structural.report import NO_FIELD
 
 _OF_USERS = frozenset({"value_error", "assertion_error"})
 _OF_RULES = frozenset({"bytes_too_short", "bytes_too_long", "greater_than", "greater_than_equal", "less_than", "less_than_equal"})
@@ -53,7 +54,7 @@ def problems_in(model: type, obj: dict[str, Any]) -> list[FieldError]:
         of_schema = compile_schema(resource.schema).validate(obj) if isinstance(resource, TypedResource) else []
         found: list[dict[str, Any]] = error.errors(include_url=False) if hasattr(error, "errors") else []
         own = [_field_error(one) for one in found if one["type"] in _OF_USERS or not of_schema]
-        return [*of_schema, *own] or [FieldError(reason="FieldValueInvalid", field="", detail=str(error))]
+        return [*of_schema, *own] or [FieldError(reason="FieldValueInvalid", field=NO_FIELD, detail=str(error))]
     return []
 
 
@@ -67,9 +68,8 @@ def _field_error(problem: dict[str, Any]) -> FieldError:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     detail = problem["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     value = problem.get("input", NO_VALUE)
-    return FieldError(
-        reason="FieldValueInvalid", field=path, detail=detail, value=value if isinstance(value, str | int | float | bool) else NO_VALUE
-    )
+    shown = value if isinstance(value, str | int | float | bool) else NO_VALUE
+    return FieldError(reason="FieldValueInvalid", field=path or NO_FIELD, detail=detail, value=shown)
 
 
 def _has_own(cls: Any) -> bool:

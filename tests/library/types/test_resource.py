@@ -278,7 +278,7 @@ async def test_names_bytes_and_durations_are_served(pumps: Api) -> None:
         ({"checkEvery": "0s"}, "spec.checkEvery", "must be at least 1s"),
         ({"workWindow": {"opensAfter": "soon"}}, "spec.workWindow.opensAfter", 'must be a duration such as "1h30m", "500ms" or "0s"'),
         ({"workWindow": {"opensAfter": 5}}, "spec.workWindow.opensAfter", "must be of type string"),
-        ({"workWindow": {"opensAfter": "25h"}}, "", "the window opens late"),
+        ({"workWindow": {"opensAfter": "25h"}}, "<nil>", "the window opens late"),
     ],
     ids=str,
 )
@@ -286,8 +286,8 @@ async def test_values_that_are_refused(pumps: Api, spec: dict[str, Any], field_n
     """Each is one error with the path in JSON, and nothing is stored."""
     answer = await pumps.fails(422, "POST", PUMPS, pump("a", **spec))
     # Where the type is wrong, rules are not checked, which upstream says in a cause without a field.
-    (cause,) = [one for one in answer["details"]["causes"] if one.get("field") != "<nil>"]
-    assert cause.get("field", "") == field_name
+    (cause,) = [one for one in answer["details"]["causes"] if one["field"] != "<nil>" or text in one["message"]]
+    assert cause["field"] == field_name
     assert text in cause["message"]
     assert (await pumps.ok("GET", PUMPS))["items"] == []
 
