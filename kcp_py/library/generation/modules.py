@@ -132,6 +132,8 @@ def _module(writer: TypeWriter, style: Style) -> str:
     lines = ['"""Classes of kinds, written by `kcp-py generate models`."""', "", "from __future__ import annotations", ""]
     if style == "dataclass":
         lines.append("from dataclasses import dataclass")
+    if used("timedelta"):
+        lines.append("from datetime import timedelta")
     if typing := used("Annotated", "Any", "Literal"):
         lines.append(f"from typing import {', '.join(typing)}")
     pydantic = used("Field") + (["BaseModel", "ConfigDict"] if style == "pydantic" else [])

@@ -8,9 +8,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from kcp_py.client.forms import to_base64
+from kcp_py.client.forms import from_duration, to_base64, to_duration
 from kcp_py.golang.base64 import decode_base64
 from kcp_py.library.generation.names import class_name, field_name
 from kcp_py.library.types.markers import IntOrString, Quantity, Schema
@@ -181,6 +182,8 @@ class TypeWriter:
             return Written(f"Literal[{', '.join(map(literal, values))}]", {"type": kind, "enum": list(values)})
         if kind == "string" and schema.get("format") == "byte" and _is_base64(whole.get("default", "")):
             return Written("bytes", {"type": kind, "format": "byte"})
+        if kind == "string" and schema.get("format") == "duration" and _is_duration(whole.get("default", "0s")):
+            return Written("timedelta", {"type": kind})
         if kind in _SCALARS:
             return Written(_SCALARS[kind], {"type": kind})
         if kind == "array" and isinstance(schema.get("items"), Mapping):
@@ -210,6 +213,8 @@ class TypeWriter:
         written = self._written(schema, words, optional=default == "None")
         if written.annotation == "bytes" and default not in {"None", _REQUIRED}:
             default = _bytes_literal(decode_base64(str(given)))
+        if written.annotation == "timedelta" and default not in {"None", _REQUIRED}:
+            default = f"timedelta(microseconds={from_duration(str(given)) // timedelta(microseconds=1)})"
         marks = [*written.marks]
         if "default" in schema and default in {"None", _REQUIRED}:
             marks += _schema_marks({"default": given})
@@ -263,6 +268,14 @@ def _is_base64(text: Any) -> bool:
     """Whether a text is what bytes are written as."""
     try:
         return isinstance(text, str) and to_base64(decode_base64(text)) == text
+    except ValueError:
+        return False
+
+
+def _is_duration(text: Any) -> bool:
+    """Whether a text is what a timedelta is written as."""
+    try:
+        return isinstance(text, str) and to_duration(from_duration(text)) == text
     except ValueError:
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,8 @@ SCHEMA: dict[str, Any] = {
                 "key": {"type": "string", "format": "byte", "default": "aGl="},
                 "keys": {"type": "object", "additionalProperties": {"type": "string", "format": "byte"}},
                 "every": {"type": "string", "format": "duration", "default": "1h"},
+                "wait": {"type": "string", "format": "duration", "default": "1h0m0.25s", "description": "Time between two attempts."},
+                "pauses": {"type": "array", "items": {"type": "string", "format": "duration"}},
                 "$ref": {"type": "string", "format": "date-time", "title": "T", "not": {"enum": ["x"]}},
                 "nested": {"type": "array", "items": {"type": "array", "items": {"type": "integer", "nullable": True}}},
             },
@@ -144,8 +146,11 @@ def test_objects_pass_through_their_classes(style: Any, tmp_path: Path) -> None:
     """Unchanged, and with changes of single fields."""
     module = imported(module_of_crds([crd()], style), tmp_path, f"passing_{style}")
     spec = {"homePort": "a", "home_port": "b", "from": 2, "mode": "slow", "held": None, "free": [1], "$ref": "x", "unknown": 1}
+    spec |= {"wait": "2h0m0.5s", "pauses": ["1m30s", "0s"]}
     obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": spec, "status": {"more": True}}
     widget = decode(module.Widget, obj)
+    assert widget.spec.wait == timedelta(hours=2, milliseconds=500)
+    assert widget.spec.pauses == [timedelta(seconds=90), timedelta()]
     assert encode(widget) == obj
     assert (widget.spec.home_port, widget.spec.home_port_2, widget.spec.from_, widget.spec.low) == ("a", "b", 2, "10%")
     widget.spec.from_ = 3
