@@ -159,7 +159,8 @@ def _check_together(options: Options, origins: Mapping[str, str]) -> list[str]:
     if options.storage != "etcd" and options.etcd_servers:
         problems.append(f"{origin('etcd_servers')}: only used with --storage etcd, which is {options.storage}")
     if options.workers > 1 and options.storage != "sqlite":
-        problems.append(f"{origin('workers')}: more than one needs --storage sqlite, which is {options.storage}")
+        instead = "; start several servers on one etcd instead" if options.storage == "etcd" else ""
+        problems.append(f"{origin('workers')}: more than one needs --storage sqlite, which is {options.storage}{instead}")
     if options.cluster_hostnames and not is_dns_name(options.external_hostname):
         problems.append(f"{origin('cluster_hostnames')}: needs --external-hostname with a DNS name")
     if options.dev_users and not ipaddress.ip_address(options.bind_address).is_loopback:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kcp_py.options.admission import AdmissionOptions
 from kcp_py.options.authentication import AuthenticationOptions
@@ -14,6 +18,7 @@ from kcp_py.options.limits import LimitOptions
 from kcp_py.options.operation import OperationOptions
 from kcp_py.options.serving import ServingOptions
 from kcp_py.options.storage import StorageOptions
+from kcp_py.options.values import check_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,19 +35,20 @@ class Options(
 ):
     """The settings of one server. Durations are seconds, sizes bytes, paths relative to the working directory of the process.
 
-    `Options()` has every default. Code that builds one itself (tests, library users) is trusted to give values that `load_options` would
-    accept.
+    `Options()` has every default. Numbers may be outside of the ranges of `load_options`, for tests, but not below zero where nothing below
+    zero has a meaning.
 
     Raises:
-        TypeError: a text in the place of a sequence of texts, of which each letter would count.
+        TypeError: a value of another type than that of its setting.
+        ValueError: a value that the setting does not have.
     """
 
     def __post_init__(self) -> None:
-        """Check the mistake that no later check could name."""
+        """Check each value that is not the default."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(field.default, tuple) and isinstance(value, str):
-                raise TypeError(f"{field.name} is a sequence of texts, and not a text: {field.name}=[{value!r}]")
+            if value is not field.default:
+                check_value(field.name, value, _types()[field.name], field.default)
 
     @property
     def pki_directory(self) -> Path:
@@ -120,3 +126,9 @@ class Options(
         host = self.external_address
         scheme = "http" if self.plain_http else "https"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+@cache
+def _types() -> Mapping[str, Any]:
+    """The type of each setting."""
+    return typing.get_type_hints(Options)
