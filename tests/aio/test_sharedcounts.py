@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.aio.sharedcounts import PLACES, SharedCounts, key_of
+from tests.forks import forked
+
+_PROGRAM = """
+import os
+from kcp_py.aio.sharedcounts import SharedCounts, key_of
+
+def main():
+    shared = SharedCounts(2)
+    pid = os.fork()
+    if pid == 0:
+        shared.of(1).set(key_of("a", 1), 41)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert shared.of(0).total(key_of("a", 1)) == 41
+"""
 
 
 def test_others_see_a_number() -> None:
@@ -25,13 +38,8 @@ def test_others_see_a_number() -> None:
 
 def test_a_fork_sees_a_number() -> None:
     """The memory and the keys are the same in a process that was forked."""
-    shared = SharedCounts(2)
-    pid = os.fork()
-    if pid == 0:
-        shared.of(1).set(key_of("a", 1), 41)
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert shared.of(0).total(key_of("a", 1)) == 41
+    with forked(_PROGRAM) as run:
+        assert run() == 0
 
 
 def test_a_process_that_ended_has_nothing() -> None:

@@ -134,7 +134,7 @@ def a_second_signal(process: Process, channel: socket.socket, _: socket.socket |
 def the_supervisor_is_killed(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
     """Processes hang, and cannot see that the supervisor has gone."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    say(f"{process.name} {os.getpid()}")
+    say(process.name)
     channel.send(READY)
     wait()
 
