@@ -57,7 +57,7 @@ def _run(server: ServerProcess, *arguments: str) -> subprocess.CompletedProcess[
 
 def _has_metric(server: ServerProcess, name: str, value: int) -> bool:
     """Whether a metric has a value, in any process of the server."""
-    return re.search(rf"^{name}(\{{.*\}})? {value}$", server.request("GET", "/metrics").body.decode(), re.MULTILINE) is not None
+    return re.search(rf"^{name}(\{{.*\}})? {value}(\.0)?$", server.request("GET", "/metrics").body.decode(), re.MULTILINE) is not None
 
 
 def _configmaps(cluster: str, name: str = "") -> str:
