@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import signal
 import subprocess
@@ -224,6 +225,9 @@ def test_a_failed_sync_is_told_and_recovered_from(new_server: NewServer, tmp_pat
     assert "storage_write_failed" in log
     assert "storage_reopened" in log
     server.stop(signal.SIGKILL)
+    with (server.root / "lock").open() as lock:
+        # The other processes end a moment later.
+        fcntl.flock(lock, fcntl.LOCK_EX)
     server.start()
     listed = server.request("GET", path).json
     assert [item["metadata"]["name"] for item in listed["items"]] == ["after", "before"]
