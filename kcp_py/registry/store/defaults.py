@@ -117,13 +117,9 @@ def default_items(served: Served, cluster_state: ClusterState) -> list[KeyValue]
 def with_defaults(stored: list[KeyValue], defaults: Sequence[KeyValue]) -> list[KeyValue]:
     """Stored items, in the order of their keys, and between them default ones where nothing is stored in their places."""
     at = [bisect_left(stored, item.key, key=_key) for item in defaults]
-    missing = [(place, item) for place, item in zip(at, defaults, strict=True) if place == len(stored) or stored[place].key != item.key]
-    if not missing:
-        return stored
-    items = list(stored)
-    for place, item in reversed(missing):
-        items.insert(place, item)
-    return items
+    missing = [item for place, item in zip(at, defaults, strict=True) if place == len(stored) or stored[place].key != item.key]
+    # Both are in order, which sorting makes use of. Inserting thousands into a list takes time in proportion to their square.
+    return sorted((*stored, *missing), key=_key) if missing else stored
 
 
 def _key(item: KeyValue) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
@@ -15,6 +16,9 @@ from kcp_py.registry.store.labels import LabelChoice
 from kcp_py.registry.store.namespacedefaults import count_visible, namespace_items_at, namespace_items_everywhere
 from kcp_py.registry.store.visible import ALL_VISIBLE, NONE_VISIBLE, Visible, VisibleReader, Window
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, prefix_end, readable
+
+_CLUSTERS_AT_ONCE: Final = 500
+"""Clusters whose default objects are worked out at once."""
 
 StateScan = Callable[[Name | None, int, int], Awaitable[Sequence[ClusterState]]]
 """(first cluster or None, limit or 0, revision or 0) -> the clusters that exist, in the order of their keys."""
@@ -103,9 +107,10 @@ async def _defaults(access: Access, served: Served, what: Scan, revision: int, *
             access, served, what.cluster_state, revision, namespace=what.namespace, start=what.start, limit=what.limit
         )
     assert clusters is not None, "default objects follow from the clusters that serve the resource"
-    serving = await clusters(resource.keys.first_cluster(what.start), what.limit and what.limit + 1, revision)
+    first = resource.keys.first_cluster(what.start)
     if resource.namespace_object is None:
-        return [item for cluster_state, own in serving for item in default_items(own, cluster_state)]
+        return await _defaults_of_clusters(served, what, revision, first, clusters=clusters)
+    serving = await clusters(first, what.limit and what.limit + 1, revision)
     states = [cluster_state for cluster_state, _ in serving]
     if what.visible.few is not None:
         items: list[KeyValue] = []
@@ -115,6 +120,24 @@ async def _defaults(access: Access, served: Served, what: Scan, revision: int, *
                 break
         return items
     return await namespace_items_everywhere(access, resource, states, revision, start=what.start, limit=what.limit)
+
+
+async def _defaults_of_clusters(served: Served, what: Scan, revision: int, first: Name | None, *, clusters: ServedScan) -> list[KeyValue]:
+    """The default objects of clusters from the first one on: one more than a page holds, since something stored may be in their places."""
+    # Clusters that define a resource themselves are looked for from the beginning each time.
+    together = what.limit if served.per_cluster else min(what.limit, _CLUSTERS_AT_ONCE)
+    items: list[KeyValue] = []
+    turns = TimeSlice()
+    while True:
+        serving = await clusters(first, together and together + 1, revision)
+        for cluster_state, own in serving[:together] if together else serving:
+            items += [item for item in default_items(own, cluster_state) if item.key >= what.start]
+            if what.limit and len(items) > what.limit:
+                return items
+            await turns.yield_if_due()
+        if not together or len(serving) <= together:
+            return items
+        first = serving[together][0].name
 
 
 async def _scan_visible(access: Access, served: Served, what: Scan, clusters: ServedScan | None) -> Page:

@@ -121,3 +121,36 @@ async def test_custom_resources_of_the_same_name_are_not_objects_of_a_built_in_k
         start, more = page.items[-1].key + "\x00", page.more
     assert found == list("abcdef")
     assert names_of(await scan(shelf.access, CONFIG_MAPS, Scan(state_of("customresources")))) == ["c", "d"]
+
+
+@pytest.mark.parametrize("limit", [7, 500, 900, 10_000, 0])
+async def test_default_objects_of_very_many_clusters(shelf: Shelf, limit: int) -> None:
+    """Pages of any size have each object once, and no more clusters are asked for than a page needs."""
+    states = [state_of(f"c{number:04}") for number in range(1_200)]
+    replaced = [*range(0, 1_200, 97), 499, 500, 501]
+    for number in replaced:
+        await put_namespaces(shelf, "default", "zoo", cluster=f"c{number:04}")
+    asked = 0
+
+    async def clusters(first: Name | None, most: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
+        nonlocal asked
+        del revision
+        found = [(one, NAMESPACES) for one in states if first is None or one.name >= first]
+        found = found[:most] if most else found
+        asked += len(found)
+        return found
+
+    keys: list[str] = []
+    start, more, revision, pages = "", True, 0, 0
+    while more and pages < 20:
+        what = Scan(None, start=start, limit=limit, revision=revision, visible=ALL_VISIBLE)
+        page = await scan(shelf.access, NAMESPACES, what, clusters=clusters)
+        keys += [item.key for item in page.items]
+        more, revision, pages = page.more, page.revision, pages + 1
+        start = keys[-1] + "\x00"
+        assert not limit or len(page.items) == limit or not more
+    assert keys == sorted({*keys})
+    if limit <= 500 and limit:
+        assert asked <= pages * (limit + 1)
+    if pages < 20:
+        assert len(keys) == 4 * len(states) + len(set(replaced))
