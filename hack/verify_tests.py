@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FREE: Final = frozenset({"benchmarks", "fuzz", "hack", "typing"})
+FREE: Final = frozenset({"benchmarks", "fleet", "fuzz", "hack", "typing"})
 """Folders of tests/ that stand for no package. Tests of the repository itself are directly in tests/."""
 
 
@@ -216,7 +216,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "registry/store": [Row("visible", "authz/grants/test_wildcard_reads", "reads of some clusters, in pages and whole")],
     "registry/catalog": [
         Row("attachments", "library/test_subresources", "subresources are seen in discovery and in answers"),
-        Row("crdindex crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters"),
+        Row("crds static table upstream", "registry/catalog/test_tables", "sources, seen in the tables of clusters"),
         Row("servedevents", "controlplane/test_catalog", "events of a source, seen by watches"),
     ],
     "registry/rest": [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
 from typing import TypeVar
 
 import structlog
@@ -32,6 +33,7 @@ class ContainedSource(ResourceSource):
         """Contain a source."""
         self._source = source
         self.everywhere = source.everywhere
+        self.tells_single = source.tells_single
 
     @property
     def declared(self) -> Sequence[ServedResource]:
@@ -46,6 +48,10 @@ class ContainedSource(ResourceSource):
     async def resources(self, cluster: Name) -> Sequence[Served]:
         """`ResourceSource.resources`. A failure is an answer to those who ask for something in the cluster."""
         return await self._source.resources(cluster)
+
+    async def resource_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
+        """`ResourceSource.resource_in`, as `resources`."""
+        return await self._source.resource_in(cluster, resource)
 
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:
         """`ResourceSource.depends_on`, as `resources`."""
@@ -66,6 +72,19 @@ class ContainedSource(ResourceSource):
         except BaseException as error:  # noqa: BLE001 - `_note` raises what has to go on
             self._note(error)
             return ()
+
+    async def each_cluster(self, wanted: Collection[GroupResource]) -> AsyncGenerator[tuple[GroupResource, Name], None]:
+        """`ResourceSource.each_cluster`; no further ones if the source fails."""
+        async with aclosing(self._source.each_cluster(wanted)) as pairs:
+            while True:
+                try:
+                    pair = await anext(pairs, None)
+                except BaseException as error:  # noqa: BLE001 - `_note` raises what has to go on
+                    self._note(error)
+                    return
+                if pair is None:
+                    return
+                yield pair
 
     def ended_by(self, event: ObjectEvent) -> Iterable[EndedWatches]:
         """`ResourceSource.ended_by`; the watches of all that is declared, in the cluster of the change, if the source fails."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
 import orjson
 
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apis.kcp.logicalclusters import NAME, delete_after, is_inactive
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.clustercache import ClusterCache
@@ -25,6 +26,9 @@ from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _VIRTUAL_UID_SPACE: Final = uuid.UUID("6b637020-7079-5c6c-8d75-737465727321")
+
+_NAMES_AT_ONCE: Final = 1_000
+"""Names of clusters that are read at once."""
 
 Gone = Callable[[Name], None]
 """Called when a cluster is deleted or deactivated, so that its cached values are dropped and its watches end."""
@@ -111,10 +115,16 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
                 return self.uncreated(cluster)
         return cluster_state
 
-    async def names(self) -> Sequence[Name]:
-        """All clusters that exist, in the order of keys."""
-        found = await self._access.storage.range(self._keys.prefix, keys_only=True)
-        return [self._keys.parse(item.key).cluster for item in found.items]
+    async def names(self) -> AsyncGenerator[Name, None]:
+        """All clusters that exist, in the order of keys. They are read in pages: there may be millions."""
+        start = ""
+        while True:
+            page = await readable(self._access.storage.range(self._keys.prefix, start=start, limit=_NAMES_AT_ONCE, keys_only=True))
+            for item in page.items:
+                yield self._keys.parse(item.key).cluster
+            if not page.more or not page.items:
+                return
+            start = page.items[-1].key + "\x00"
 
     async def confirm(self, cluster_state: ClusterState) -> None:
         """Check that a state is still valid, according to the events that were distributed.
@@ -159,7 +169,12 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         """The clusters that existed at a revision (0: now), in name order from `first` (None: the first one) on."""
         start = self._keys.cluster_prefix(first) if first else ""
         found = await readable(self._access.storage.range(self._keys.prefix, start=start, limit=limit, revision=revision))
-        return [self._state_of(self._keys.parse(item.key).cluster, item) for item in found.items]
+        states: list[ClusterState] = []
+        turns = TimeSlice()
+        for item in found.items:
+            states.append(self._state_of(self._keys.parse(item.key).cluster, item))
+            await turns.yield_if_due()
+        return states
 
     async def _load(self, cluster: Name) -> ClusterState | None:
         item = await self._access.storage.get(self.key(cluster))

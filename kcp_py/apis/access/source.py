@@ -22,6 +22,8 @@ def grant_keys(root: str) -> ResourceKeys:
 class GrantSource(ResourceSource):
     """Compiles the resource when `root` is first asked for: a server that is not asked starts without it."""
 
+    tells_single = True
+
     def __init__(self) -> None:
         self._context: SourceContext | None = None
         self._served: tuple[Served, ...] = ()

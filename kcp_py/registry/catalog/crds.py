@@ -5,7 +5,7 @@ The CRDs of a cluster are read when the cluster is first asked for. A change of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import structlog
@@ -29,8 +29,13 @@ from kcp_py.watchcache import Fanout, ObjectEvent
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
 
+_GLANCED: Final = 32
+
+
 class CRDSource(ResourceSource):
     """Serves custom resources, each as the CRD of its own cluster defines it."""
+
+    tells_single = True
 
     def __init__(self, access: Access, fanout: Fanout, compiled: CompiledCRDs, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
         """Follow CRDs.
@@ -47,6 +52,8 @@ class CRDSource(ResourceSource):
         self.keys = keys
         self._crds = _CRDCache(access.storage, compiled, keys, capacity=capacity)
         self._index = CRDIndex(access.storage, keys)
+        self._glanced: LRU[object, bool] = LRU(_GLANCED)
+        """The compiled forms that `resource_in` has used last."""
         access.observe(keys.prefix, self._crds)
         fanout.listen(keys.prefix, self._changed)
 
@@ -54,6 +61,19 @@ class CRDSource(ResourceSource):
         """`ResourceSource.resources`, in the order of the names of the CRDs and of their versions."""
         found = await self._crds.get(cluster)
         return () if found is None else [served for one in found.values() for served in one.served]
+
+    async def resource_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
+        """`ResourceSource.resource_in`: one key is read where the CRDs of the cluster are not known."""
+        key = self.keys.object_key(cluster, "", f"{resource.resource}.{resource.group or 'core'}")
+        known = self._crds.peek(cluster)
+        if known is not None:
+            return found.served if (found := known.get(key)) is not None else ()
+        found = await self._crds.load_one(key)
+        if found is None or not found.served:
+            return ()
+        # Compiled forms go with their last user, and the next cluster is likely to need one of the same few.
+        self._glanced.set(found.served[0].shared, True)
+        return found.served
 
     async def held_names(self, cluster: Name) -> Sequence[HeldNames]:
         """The names that the CRDs of a cluster hold, of those that are not served as well.
@@ -74,7 +94,11 @@ class CRDSource(ResourceSource):
 
     async def clusters(self, resource: GroupResource) -> Collection[Name]:
         """`ResourceSource.clusters`: those that have a CRD of the resource."""
-        return await self._index.clusters(resource)
+        return [cluster async for _, cluster in self._index.clusters({resource})]
+
+    def each_cluster(self, wanted: Collection[GroupResource]) -> AsyncGenerator[tuple[GroupResource, Name], None]:
+        """`ResourceSource.each_cluster`."""
+        return self._index.clusters(wanted)
 
     def ended_by(self, event: ObjectEvent) -> Iterable[EndedWatches]:
         """`ResourceSource.ended_by`: watches of the resource of a CRD that goes, or that serves something else from now on."""
@@ -185,6 +209,11 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
             if not progress.loaded:
                 self._progress.pop(cluster)
 
+    async def load_one(self, key: str) -> _LoadedCRD | None:
+        """A CRD as it is stored, without keeping it: requests over all clusters read one of each."""
+        item = await self._storage.get(key)
+        return None if item is None else await self._read(item, told=True)
+
     def clear(self) -> None:
         super().clear()
         self._progress.clear()
@@ -244,9 +273,10 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
                 await time_slice.yield_if_due()
         return loaded
 
-    async def _read(self, item: KeyValue) -> _LoadedCRD:
+    async def _read(self, item: KeyValue, *, told: bool = False) -> _LoadedCRD:
+        """A CRD as it is stored. `told`: one that cannot be served is logged elsewhere."""
         names, compiled, error = await self._compiled.load(item.value)
-        if error is not None:
+        if error is not None and not told:
             # Another server, or another version of this one, has written it: all other CRDs of the cluster are served.
             key = self._keys.parse(item.key)
             _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -79,6 +79,9 @@ class ResourceSource(ABC):
 
     everywhere: Sequence[Served] = ()
     """What every cluster serves. A source has either these, and then nothing else, or resources of single clusters."""
+    tells_single: bool = False
+    """Whether `resource_in` takes much less than `resources`. Lists over all clusters then ask it, instead of working out the tables of all
+    clusters; but they ask again in each list, because no answer is kept."""
 
     @property
     def declared(self) -> Sequence[ServedResource]:
@@ -103,6 +106,14 @@ class ResourceSource(ABC):
             StorageError: the store cannot be read.
         """
 
+    async def resource_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
+        """What `resources` has of one resource, in all its versions. See `tells_single`.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        return [served for served in await self.resources(cluster) if served.resource.group_resource == resource]
+
     @abstractmethod
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:
         """What makes the answer of `resources` stale. Asked before each call of `resources` and after it."""
@@ -114,6 +125,18 @@ class ResourceSource(ABC):
     @abstractmethod
     async def clusters(self, resource: GroupResource) -> Collection[Name]:
         """The clusters that may have a resource from this source. Their tables say whether they do."""
+
+    async def each_cluster(self, wanted: Collection[GroupResource]) -> AsyncGenerator[tuple[GroupResource, Name], None]:
+        """`clusters` of some resources, pair by pair: most requests need few of them.
+
+        A consumer that has found a resource removes it from `wanted`, and gets no further pairs of it. A source of very many clusters
+        should not look for all of them at once.
+        """
+        for resource in [*wanted]:
+            for cluster in await self.clusters(resource):
+                if resource not in wanted:
+                    break
+                yield resource, cluster
 
     def ended_by(self, event: ObjectEvent) -> Iterable[EndedWatches]:
         """The watches that end with a change of an object that the source depends on: their resource is another one or gone.

@@ -7,7 +7,7 @@ sources depends on. Tables of all clusters are bounded in number; compiled schem
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -56,6 +56,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
                 self.sources.append(source)
             for served in source.everywhere:
                 everywhere.setdefault(served.resource.key, served)
+        self._tells_single = all(source.tells_single for source in self.sources)
         self.everywhere: Final[Mapping[ResourceKey, Served]] = MappingProxyType(everywhere)
         """What every cluster serves."""
         self.builtin_resources: Final[Mapping[GroupResource, ServedResource]] = {
@@ -128,6 +129,36 @@ class ResourceTables(ClusterCache[ResourceTable]):
             return served
         return (self.cached(cluster) or await self.get(cluster)).find_same(served)
 
+    async def glance_in(self, cluster: Name, served: Served) -> Served | None:
+        """`served_in` for requests that ask very many clusters once. No table is worked out, and none of another request is evicted.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        if not served.per_cluster:
+            return served
+        if not self._tells_single:
+            return await self.served_in(cluster, served)
+        key = served.resource.key
+        own = next((one for one in await self.versions_in(cluster, served.resource.group_resource) if one.resource.key == key), None)
+        return own if own is not None and own.resource.keys.prefix == served.resource.keys.prefix else None
+
+    async def versions_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
+        """A resource that not every cluster serves, in all versions in which a cluster serves it. As `glance_in`, it works out no table.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        table = self.peek(cluster)
+        if table is None and self._tells_single and not self._depend(cluster):
+            found = await self._in_cluster(cluster, resource)
+            if not self._depend(cluster):
+                return found
+        if table is None:
+            # Changes in other clusters have to be followed from before the table is worked out.
+            table = await self.get(cluster)
+        return table.find_all(resource)
+
     def listen(self, listener: Callable[[Name], None]) -> Callable[[], None]:
         """Call a function with each cluster whose table may be another one from now on, once the feed has brought the change.
 
@@ -169,23 +200,32 @@ class ResourceTables(ClusterCache[ResourceTable]):
                 break
             # Changes of these clusters were not followed while they were read: read again.
             others = now
-        served = self._sum(found)
-        if self._attachments:
-            served = {key: self._attachments.in_cluster(cluster, one) for key, one in served.items()}
+        served: dict[ResourceKey, Served] = {one.resource.key: self._attached(cluster, one) for one in self._sum(found)}
         return ResourceTable(self.everywhere, served) if served else self.builtin_table
 
-    def _sum(self, found: Sequence[Sequence[Served]]) -> dict[ResourceKey, Served]:
+    async def _in_cluster(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
+        """What `_load` finds of one resource: what the first source says that serves it."""
+        if resource in self.builtin_resources:
+            return ()
+        for source in self.sources:
+            if found := await source.resource_in(cluster, resource):
+                return [self._attached(cluster, one) for one in found]
+        return ()
+
+    def _attached(self, cluster: Name, served: Served) -> Served:
+        """A resource of a source as a cluster serves it."""
+        own = served if served.per_cluster else served._replace(per_cluster=True)
+        return self._attachments.in_cluster(cluster, own) if self._attachments else own
+
+    def _sum(self, found: Sequence[Sequence[Served]]) -> Iterator[Served]:
         """What the sources serve in a cluster: of each resource, what the first of them says."""
-        total: dict[ResourceKey, Served] = {}
         taken: Collection[GroupResource] = self.builtin_resources
         for at, resources in enumerate(found, start=1):
             for served in resources:
-                resource = served.resource
-                if resource.group_resource not in taken:
-                    total[resource.key] = served if served.per_cluster else served._replace(per_cluster=True)
+                if served.resource.group_resource not in taken:
+                    yield served
             if at < len(found):
                 taken = {*taken, *(served.resource.group_resource for served in resources)}
-        return total
 
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
         super()._note(cluster, keys)

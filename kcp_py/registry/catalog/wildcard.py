@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from kcp_py.aio.cooperative import TimeSlice
@@ -20,6 +21,8 @@ from kcp_py.storage.contract import Storage
 from kcp_py.watchcache import Fanout
 
 _STATES_AT_ONCE: Final = 501
+MOST_ASKED: Final = 1_000
+"""Clusters that are asked how they define a resource, for the columns of a Table."""
 
 StateOf = Callable[[Name], Awaitable[ClusterState | None]]
 """The state of a cluster; None where there is no such cluster."""
@@ -60,30 +63,50 @@ class WildcardTables:
         if builtin := self._tables.builtin(group, version, resource):
             return builtin
         time_slice = TimeSlice()
-        for source in self._tables.sources:
-            for cluster in _visible(await source.clusters(GroupResource(group, resource)), sight):
-                served = (await self._tables.get(cluster)).find(group, version, resource)
-                if served is not None and accept(served.resource):
-                    return served
+        async with aclosing(self.each_cluster(group, resource, sight=sight)) as clusters:
+            async for cluster in clusters:
+                for served in await self._tables.versions_in(cluster, GroupResource(group, resource)):
+                    if served.resource.version == version and accept(served.resource):
+                        return served
                 await time_slice.yield_if_due()
         return None
 
     async def forms(self, group: str, version: str, resource: str, *, sight: Sight) -> Sequence[ServedResource]:
-        """The different forms in which clusters serve a resource in a version; clusters with equal ones share one."""
+        """The different forms in which clusters serve a resource in a version; clusters with equal ones share one.
+
+        Of very many clusters `MOST_ASKED` are asked.
+        """
         found: dict[ServedResource, None] = {}
         time_slice = TimeSlice()
-        for cluster in await self.clusters(group, resource, sight=sight):
-            if served := (await self._tables.get(cluster)).find(group, version, resource):
-                found[served.resource] = None
-            await time_slice.yield_if_due()
+        asked = 0
+        async with aclosing(self.each_cluster(group, resource, sight=sight)) as clusters:
+            async for cluster in clusters:
+                for served in await self._tables.versions_in(cluster, GroupResource(group, resource)):
+                    if served.resource.version == version:
+                        found[served.resource] = None
+                asked += 1
+                if asked == MOST_ASKED:
+                    break
+                await time_slice.yield_if_due()
         return list(found)
 
-    async def clusters(self, group: str, resource: str, *, sight: Sight) -> Sequence[Name]:
-        """The clusters in sight that may serve a resource that not every cluster serves."""
-        found: dict[Name, None] = {}
-        for source in self._tables.sources:
-            found.update(dict.fromkeys(_visible(await source.clusters(GroupResource(group, resource)), sight)))
-        return list(found)
+    async def each_cluster(self, group: str, resource: str, *, sight: Sight) -> AsyncGenerator[Name, None]:
+        """The clusters in sight that may serve a resource that not every cluster serves, each once."""
+        if (few := _few(sight)) is not None:
+            for name in sorted(few):
+                yield Name(name)
+            return
+        sources = self._tables.sources
+        seen: set[Name] = set()
+        for at, source in enumerate(sources, start=1):
+            async with aclosing(source.each_cluster({GroupResource(group, resource)})) as pairs:
+                async for _, cluster in pairs:
+                    if cluster in seen or not (sight.unrestricted or sight.sees(cluster)):
+                        continue
+                    if at < len(sources):
+                        # The last source has most clusters, and names each once.
+                        seen.add(cluster)
+                    yield cluster
 
     def serving(self, served: Served, visible: Visible, *, state_of: StateOf, states: StateScan) -> ServedScan | None:
         """For a scan over all clusters, which of them serve a resource: all that exist, or those in whose tables it is.
@@ -107,7 +130,7 @@ class WildcardTables:
 
         async def defining(first: Name | None, limit: int, revision: int) -> Sequence[tuple[ClusterState, Served]]:
             prefix_of = resource.keys.cluster_prefix
-            clusters = await self.clusters(resource.group, resource.resource, sight=EVERY_CLUSTER)
+            clusters = [one async for one in self.each_cluster(resource.group, resource.resource, sight=EVERY_CLUSTER)]
             found: list[tuple[ClusterState, Served]] = []
             time_slice = TimeSlice()
             # In the order of keys, which is not that of names.
@@ -138,21 +161,47 @@ class WildcardTables:
 
         Each resource is described as the first cluster that has it describes it.
         """
+        shown = await (self._shown_in(few) if (few := _few(sight)) is not None else self._shown(sight))
+        return self._tables.union_of(one for resources in shown.values() for one in resources)
+
+    async def _shown(self, sight: Sight) -> Mapping[GroupResource, Sequence[ServedResource]]:
+        """What discovery shows, by the first cluster of each resource."""
         found: dict[GroupResource, Sequence[ServedResource]] = {}
         time_slice = TimeSlice()
         for source in self._tables.sources:
-            for resource in sorted(set(await source.group_resources()) - found.keys(), key=_crd_name):
-                for cluster in _visible(await source.clusters(resource), sight):
+            ordered = sorted(set(await source.group_resources()) - found.keys(), key=_crd_name)
+            wanted = set(ordered)
+            own: dict[GroupResource, Sequence[ServedResource]] = {}
+            async with aclosing(source.each_cluster(wanted)) as pairs:
+                async for resource, cluster in pairs:
                     await time_slice.yield_if_due()
-                    table = await self._tables.get(cluster)
-                    if shown := [one.resource for one in table.find_all(resource) if one.resource.discoverable]:
-                        found[resource] = shown
-                        break
-        return self._tables.union_of(one for shown in found.values() for one in shown)
+                    if not (sight.unrestricted or sight.sees(cluster)):
+                        continue
+                    if shown := _discoverable(await self._tables.versions_in(cluster, resource)):
+                        own[resource] = shown
+                        wanted.discard(resource)
+            found.update({resource: own[resource] for resource in ordered if resource in own})
+        return found
+
+    async def _shown_in(self, clusters: Collection[str]) -> Mapping[GroupResource, Sequence[ServedResource]]:
+        """`_shown` of few clusters."""
+        found: dict[GroupResource, Sequence[ServedResource]] = {}
+        time_slice = TimeSlice()
+        for name in sorted(clusters):
+            await time_slice.yield_if_due()
+            table = await self._tables.get(Name(name))
+            for resource in {one.resource.group_resource for one in table.served.values()} - found.keys():
+                if shown := _discoverable(table.find_all(resource)):
+                    found[resource] = shown
+        return {resource: found[resource] for resource in sorted(found, key=_crd_name)}
 
 
-def _visible(clusters: Collection[Name], sight: Sight) -> Sequence[Name]:
-    return list(clusters) if sight.unrestricted else [cluster for cluster in clusters if sight.sees(cluster)]
+def _few(sight: Sight) -> Collection[str] | None:
+    return None if sight.unrestricted else sight.few()
+
+
+def _discoverable(versions: Sequence[Served]) -> Sequence[ServedResource]:
+    return [one.resource for one in versions if one.resource.discoverable]
 
 
 async def _visible_states(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from kcp_py.apimachinery import errors
@@ -30,23 +31,18 @@ async def find_everywhere(registry: Registry, target: Resolved, cluster: str = "
     Raises:
         StatusError: 400 for an invalid `cluster`, 404 where no cluster has the object, 409 with their names where several have.
     """
-    if cluster:
-        try:
-            clusters: Sequence[Name] = [parse_name(cluster)]
-        except InvalidClusterError as error:
-            raise errors.bad_request(str(error)) from None
-    elif target.served.per_cluster:
-        clusters = await registry.wildcard.clusters(target.resource.group, target.resource.resource, sight=target.sight)
-    else:
-        clusters = await registry.clusters.names()
-    if not target.sight.unrestricted:
-        clusters = [name for name in clusters if target.sight.sees(name)]
     found: list[Resolved] = []
-    for start in range(0, len(clusters), _AT_ONCE):
-        looked = await asyncio.gather(*(_look(registry, target, name) for name in clusters[start : start + _AT_ONCE]))
-        found += [one for one in looked if one is not None]
-        if len(found) > _MOST_NAMED:
-            break
+    async with aclosing(_candidates(registry, target, cluster)) as candidates:
+        together: list[Name] = []
+        async for name in candidates:
+            if target.sight.unrestricted or target.sight.sees(name):
+                together.append(name)
+            if len(together) == _AT_ONCE:
+                found += await _looked(registry, target, together)
+                together = []
+                if len(found) > _MOST_NAMED:
+                    break
+        found += await _looked(registry, target, together)
     if not found:
         raise errors.not_found(target.resource.group_resource, target.name)
     if len(found) > 1:
@@ -54,12 +50,39 @@ async def find_everywhere(registry: Registry, target: Resolved, cluster: str = "
     return found[0]
 
 
+async def _candidates(registry: Registry, target: Resolved, cluster: str) -> AsyncGenerator[Name, None]:
+    """The clusters that may have the object: the named one, or those that serve the resource."""
+    if cluster:
+        try:
+            yield parse_name(cluster)
+        except InvalidClusterError as error:
+            raise errors.bad_request(str(error)) from None
+    elif target.served.per_cluster:
+        resource = target.resource
+        async with aclosing(registry.wildcard.each_cluster(resource.group, resource.resource, sight=target.sight)) as clusters:
+            async for name in clusters:
+                yield name
+    elif not target.sight.unrestricted and (few := target.sight.few()) is not None:
+        for one in sorted(few):
+            yield Name(one)
+    else:
+        async with aclosing(registry.clusters.names()) as clusters:
+            async for name in clusters:
+                yield name
+
+
+async def _looked(registry: Registry, target: Resolved, clusters: Sequence[Name]) -> list[Resolved]:
+    """The target in those of some clusters that have the object."""
+    found = await asyncio.gather(*(_look(registry, target, name) for name in clusters))
+    return [one for one in found if one is not None]
+
+
 async def _look(registry: Registry, target: Resolved, cluster: Name) -> Resolved | None:
     """The target in one cluster; None where there is no such object."""
     cluster_state = await registry.clusters.state(cluster)
     if cluster_state is None:
         return None
-    served = await registry.tables.served_in(cluster, target.served)
+    served = await registry.tables.glance_in(cluster, target.served)
     if served is None or served.resource.namespaced is not target.resource.namespaced:
         return None
     if await find(registry.access, cluster_state, served, target.namespace, target.name) is None:

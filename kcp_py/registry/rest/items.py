@@ -48,7 +48,7 @@ class StoredItems:
     async def served_in(self, cluster: Name) -> Served | None:
         """The resource as the item's own cluster serves it; None where that cluster does not serve the version asked for."""
         served = self._target.served
-        return await self._registry.tables.served_in(cluster, served) if self.wildcard else served
+        return await self._registry.tables.glance_in(cluster, served) if self.wildcard else served
 
     async def decoded(self, item: KeyValue, served: Served, cluster: Name) -> dict[str, Any]:
         """The object in the version of the request, with the fields that the server adds to answers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -35,9 +34,6 @@ _SELECTIVE_CHUNK: Final = 500
 
 _DECODED_AT_ONCE: Final = 200
 """So many selected objects are handed on together: thousands of decoded ones take long to free and to be looked through for garbage."""
-
-_ITEMS_PER_TURN: Final = 200
-"""After so many items other requests get a turn of the event loop: a few milliseconds at the most."""
 
 
 class Selected(NamedTuple):
@@ -146,8 +142,15 @@ class Listing:
         registry, served = self._registry, self.target.served
         if self._visible is NONE_VISIBLE and self.target.only is None:
             await self._look()
+        what, clusters = self._next(limit, max_bytes), registry.serving(served, self._visible)
+        bounded = what.counted and clusters is None and self._visible is ALL_VISIBLE
         try:
-            page = await scan(registry.access, served, self._next(limit, max_bytes), clusters=registry.serving(served, self._visible))
+            page = await scan(registry.access, served, what._replace(counted=what.counted and not bounded), clusters=clusters)
+            if bounded and page.more and page.items:
+                last = page.items[-1].key + "\x00"
+                behind = registry.remaining.behind
+                remaining = await behind(served.resource.keys, page.revision, what.start, taken=len(page.items), following=last)
+                page = page._replace(remaining=remaining)
         except CompactedError as error:
             raise self._expired() from error
         await self.confirm()
@@ -355,13 +358,15 @@ async def _candidates(listing: Listing, page: Page, *, as_stored: AsStored | Non
     target, items = listing.target, listing.items
     found: list[tuple[KeyValue, Served, Name]] = []
     converts = False
-    for position, item in enumerate(page.items, start=1):
-        if position % _ITEMS_PER_TURN == 0:
-            await asyncio.sleep(0)
+    cluster, served = None, None
+    turns = TimeSlice()
+    for item in page.items:
+        await turns.yield_if_due()
         if listing.namespace and target.resource.keys.locate(item.key).namespace != listing.namespace:
             continue
-        cluster = items.cluster_of(item)
-        served = await items.served_in(cluster)
+        if (own := items.cluster_of(item)) != cluster:
+            # The objects of a cluster follow one another.
+            cluster, served = own, await items.served_in(own)
         if served is not None:
             found.append((item, served, cluster))
             converts = converts or served.resource.converter is not None

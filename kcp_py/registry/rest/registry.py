@@ -16,6 +16,7 @@ from kcp_py.registry.catalog.wildcard import WildcardTables
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served
 from kcp_py.registry.rest.conversions import WildcardConversions
+from kcp_py.registry.rest.remaining import Remaining
 from kcp_py.registry.store import Access
 from kcp_py.registry.store.scan import ServedScan
 from kcp_py.registry.store.visible import Visible
@@ -49,7 +50,7 @@ class Clusters(Protocol):
         """The state of a cluster that has no object yet."""
         ...
 
-    async def names(self) -> Sequence[Name]:
+    def names(self) -> AsyncGenerator[Name, None]:
         """All clusters that exist, in the order of keys."""
         ...
 
@@ -81,6 +82,11 @@ class Registry:
     fanout: Fanout
     tokens: ContinueTokens
     conversions: WildcardConversions = field(default_factory=WildcardConversions)
+    remaining: Remaining = field(init=False)
+    """Counts the rest of lists over all clusters."""
+
+    def __post_init__(self) -> None:
+        self.remaining = Remaining(self.access.storage)
 
     def serving(self, served: Served, visible: Visible) -> ServedScan | None:
         """Which visible clusters serve a resource, for a scan over all of them; None where the scan needs not know."""
@@ -91,7 +97,7 @@ class Registry:
         first: Name | None = None
         while page := await self.clusters.states(first, _CLUSTERS_AT_ONCE + 1, 0):
             for cluster_state in page[:_CLUSTERS_AT_ONCE]:
-                if sight.sees(cluster_state.name) and await self.tables.served_in(cluster_state.name, served) is not None:
+                if sight.sees(cluster_state.name) and await self.tables.glance_in(cluster_state.name, served) is not None:
                     yield cluster_state
             if len(page) <= _CLUSTERS_AT_ONCE:
                 return

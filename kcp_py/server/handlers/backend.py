@@ -51,4 +51,5 @@ class Backend(Registry):
     """What serves requests for resources."""
 
     def __post_init__(self) -> None:
+        Registry.__post_init__(self)  # a class with slots is another one than `super()` means
         self.verbs = Verbs(self)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable, Collection
 
 import orjson
 import pytest
 
-from kcp_py.registry.catalog.crdindex import CRDIndex
+from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.table import ResourceUnion
-from kcp_py.registry.catalog.wildcard import WildcardTables
-from kcp_py.request.sight import EVERY_CLUSTER
-from kcp_py.storage.contract import Delete, Event, Put
-from kcp_py.storage.keys import resource_keys
-from kcp_py.watchcache import ObjectEvent, Route
-from tests.client.registry import CRDS, ROOT, Registry, make_crd
-from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, crd_key, feed_begins_again, stored
+from kcp_py.registry.catalog.wildcard import MOST_ASKED, WildcardTables
+from kcp_py.request.sight import EVERY_CLUSTER, Sight, SightChange
+from kcp_py.storage.contract import Delete, Put
+from tests.client.registry import Registry, make_crd
+from tests.registry.conftest import A, B, C, Elsewhere, SteppedStorage, crd_key, stored
 
 pytestmark = pytest.mark.anyio
-
-KEYS = resource_keys(ROOT, CRDS.group, CRDS.resource, namespaced=False)
 
 
 @pytest.fixture
@@ -27,14 +23,32 @@ def wildcard(registry: Registry) -> WildcardTables:
     return WildcardTables(registry.storage, registry.fanout, registry.tables)
 
 
-@pytest.fixture
-def index(registry: Registry) -> CRDIndex:
-    return registry.crds._index
-
-
 def custom(union: ResourceUnion) -> list[tuple[str, str]]:
     """Plural and version of what CRDs define, in order."""
     return [(one.resource, one.version) for one in union.resources() if one.group == "example.com"]
+
+
+class Part(Sight):
+    """A caller that sees some clusters."""
+
+    scope, known_since, changed_at = "part", 0, 0
+
+    def __init__(self, names: Collection[str], *, few: bool) -> None:
+        self._names, self._few = names, few
+
+    def sees(self, cluster: str, revision: int = 0) -> bool:
+        del revision
+        return cluster in self._names
+
+    shows = sees
+
+    def few(self, revision: int = 0) -> Collection[str] | None:
+        del revision
+        return self._names if self._few else None
+
+    def listen(self, listener: Callable[[SightChange], None]) -> Callable[[], None]:
+        del listener
+        return lambda: None
 
 
 async def owner(wildcard: WildcardTables, version: str = "v1") -> str | None:
@@ -64,92 +78,6 @@ async def test_a_resource_is_served_where_one_cluster_serves_it(wildcard: Wildca
     assert await owner(wildcard, "v3") is None
 
 
-async def test_clusters_join_and_leave(wildcard: WildcardTables, index: CRDIndex, elsewhere: Elsewhere) -> None:
-    """The index follows the feed; when the last cluster leaves, nothing is kept of the name."""
-    await elsewhere.define(A, stored())
-    assert await owner(wildcard) == crd_key(A)
-    await elsewhere.define(B, stored())
-    await elsewhere.delete(crd_key(A))
-    assert await owner(wildcard) == crd_key(B)
-    await elsewhere.delete(crd_key(B))
-    assert await owner(wildcard) is None
-    assert index._clusters == {}
-    await elsewhere.define(C, stored())
-    assert await owner(wildcard) == crd_key(C)
-
-
-async def test_it_is_read_once(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """Not before it is needed, and for all first requests together."""
-    await elsewhere.define(A, stored())
-    assert index._clusters is None
-    before = storage.ranges
-    await asyncio.gather(*(wildcard.find("other.io", "v1", "others", sight=EVERY_CLUSTER) for _ in range(5)))
-    assert storage.ranges == before + 1
-    await wildcard.find("other.io", "v1", "others", sight=EVERY_CLUSTER)
-    assert storage.ranges == before + 1
-
-
-async def test_changes_while_it_is_read(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """Definitions that come or go after the store was read and before the answer is there are not missed."""
-    await elsewhere.define(A, stored())
-
-    async def change() -> None:
-        await elsewhere.define(B, stored())
-        await elsewhere.define(C, stored())
-        await elsewhere.delete(crd_key(A))
-        await elsewhere.delete(crd_key(B))
-
-    storage.after_read(change)
-    assert await owner(wildcard) == crd_key(C)
-    assert index._clusters == {"widgets.example.com": {C: None}}
-    assert index._changed_meanwhile == []
-
-
-async def test_an_event_from_before_the_read_says_nothing_new(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage) -> None:
-    """A definition that was gone when the store was read does not come back with the late news of its creation."""
-    value = orjson.dumps(stored())
-    created = await storage.transact((), (Put(crd_key(A), value),))
-    await storage.transact((), (Delete(crd_key(A)),))
-    late = ObjectEvent(Route(KEYS.prefix, A, "", "widgets.example.com"), Event(crd_key(A), value, created, created, None))
-
-    async def come_late() -> None:
-        index.apply(late)
-
-    storage.after_read(come_late)
-    assert await owner(wildcard) is None
-    assert index._clusters == {}
-
-
-async def test_a_gap_while_it_is_read(wildcard: WildcardTables, index: CRDIndex, storage: SteppedStorage, elsewhere: Elsewhere) -> None:
-    """Data that was read before events may have been missed is read again."""
-    await elsewhere.define(A, stored())
-
-    async def miss() -> None:
-        await elsewhere.delete(crd_key(A))
-        await elsewhere.define(B, stored())
-        index._changed_meanwhile.clear()
-        index.clear()
-
-    before = storage.ranges
-    storage.after_read(miss)
-    assert await owner(wildcard) == crd_key(B)
-    assert index._clusters == {"widgets.example.com": {B: None}}
-    assert storage.ranges > before + 1
-
-
-async def test_a_gap_afterwards(
-    wildcard: WildcardTables, index: CRDIndex, registry: Registry, storage: SteppedStorage, elsewhere: Elsewhere
-) -> None:
-    """A feed that begins again has the index read again."""
-    await elsewhere.define(A, stored())
-    await owner(wildcard)
-    await feed_begins_again(registry)
-    assert index._clusters is None
-    before = storage.ranges
-    assert await owner(wildcard) == crd_key(A)
-    assert storage.ranges > before
-
-
 async def test_discovery_over_all_clusters(wildcard: WildcardTables, elsewhere: Elsewhere) -> None:
     """Each kind once, in the order of names, as the first cluster that has established it defines it."""
     gadgets = make_crd("gadgets", kind="Gadget")
@@ -171,3 +99,68 @@ async def test_a_cluster_that_is_gone_by_now(wildcard: WildcardTables, storage: 
     wildcard._tables.invalidate(A)
     assert await owner(wildcard) == crd_key(B)
     assert custom(await wildcard.union(EVERY_CLUSTER)) == [("widgets", "v1")]
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["few clusters", "some of all"])
+async def test_a_part_of_the_clusters(wildcard: WildcardTables, elsewhere: Elsewhere, *, few: bool) -> None:
+    """A caller that sees some clusters finds what these define, and nothing of others."""
+    await elsewhere.define(A, stored(make_crd("gadgets", kind="Gadget")))
+    await elsewhere.define(B, stored(versions=[{"name": "v2"}]))
+    await elsewhere.define(C, stored())
+    sight = Part({B, Name("nowhere")}, few=few)
+    found = await wildcard.find("example.com", "v2", "widgets", sight=sight)
+    assert found is not None
+    assert found.guards[0].key == crd_key(B)
+    assert await wildcard.find("example.com", "v1", "widgets", sight=sight) is None
+    assert await wildcard.find("example.com", "v1", "gadgets", sight=sight) is None
+    assert custom(await wildcard.union(sight)) == [("widgets", "v2")]
+
+
+async def test_no_table_is_worked_out(wildcard: WildcardTables, registry: Registry, elsewhere: Elsewhere) -> None:
+    """Requests over all clusters evict no table that requests of single clusters use."""
+    for cluster in (A, B):
+        await elsewhere.define(cluster, stored())
+    served = await wildcard.find("example.com", "v1", "widgets", sight=EVERY_CLUSTER)
+    assert served is not None
+    assert await registry.tables.glance_in(B, served) == await registry.tables.glance_in(B, served)
+    await wildcard.forms("example.com", "v1", "widgets", sight=EVERY_CLUSTER)
+    await wildcard.union(EVERY_CLUSTER)
+    assert len(registry.tables) == 0
+
+
+async def test_what_a_glance_sees_is_what_the_table_says(wildcard: WildcardTables, registry: Registry, elsewhere: Elsewhere) -> None:
+    """Both find one resource with one set of conditions of writes, and nothing where the cluster does not serve the version."""
+    await elsewhere.define(A, stored())
+    await elsewhere.define(B, stored())
+    await elsewhere.define(C, stored(versions=[{"name": "v2"}]))
+    served = await wildcard.find("example.com", "v1", "widgets", sight=EVERY_CLUSTER)
+    assert served is not None
+    for cluster in (A, B, C, Name("nowhere")):
+        seen = await registry.tables.glance_in(cluster, served)
+        assert seen == (await registry.tables.get(cluster)).find_same(served) == await registry.tables.glance_in(cluster, served)
+        assert (seen is not None) is (cluster in {A, B})
+
+
+async def test_forms_in_turns_are_compiled_once(wildcard: WildcardTables, registry: Registry, elsewhere: Elsewhere) -> None:
+    """A list over clusters with several forms of a resource compiles each form once, although no table keeps it."""
+    clusters = [Name(f"c{number:02}") for number in range(20)]
+    for number, cluster in enumerate(clusters):
+        await elsewhere.define(cluster, stored(versions=[{"name": "v1"}, {"name": f"v{2 + number % 3}"}]))
+    served = await wildcard.find("example.com", "v1", "widgets", sight=EVERY_CLUSTER)
+    assert served is not None
+    for _ in range(2):
+        for cluster in clusters:
+            assert await registry.tables.glance_in(cluster, served) is not None
+    assert registry.crds.compiled.compilations == 3
+    assert len(registry.tables) == 0
+
+
+async def test_columns_come_from_a_bounded_number_of_clusters(wildcard: WildcardTables, storage: SteppedStorage) -> None:
+    """A Table over very many clusters asks some of them how they define the resource."""
+    value = orjson.dumps(stored())
+    await storage.transact((), tuple(Put(crd_key(Name(f"c{number:04}")), value) for number in range(450)))
+    await storage.transact((), tuple(Put(crd_key(Name(f"d{number:04}")), value) for number in range(450)))
+    await storage.transact((), tuple(Put(crd_key(Name(f"e{number:04}")), value) for number in range(450)))
+    before = len(storage.read)
+    assert len(await wildcard.forms("example.com", "v1", "widgets", sight=EVERY_CLUSTER)) == 1
+    assert len(storage.read) - before == MOST_ASKED

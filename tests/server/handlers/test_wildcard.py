@@ -273,3 +273,24 @@ async def test_one_custom_resource_by_its_name(api: Api) -> None:
     inside = "/clusters/*/apis/example.com/v1/namespaces/default/widgets/one"
     assert (await api.fails(409, "GET", inside))["message"].count("b, d") == 1
     assert (await api.ok("GET", inside, params={"cluster": "d"}))["metadata"]["clusterName"] == "d"
+
+
+async def test_pages_say_how_many_objects_follow(api: Api) -> None:
+    """Each page of a list over all clusters has the number at the revision of the list, also when a page is fetched again."""
+    for cluster in "abcde":
+        await install(api, make_crd(), cluster)
+        await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets", instance("one"))
+    first = await api.ok("GET", ALL_WIDGETS, params={"limit": "1"})
+    await api.ok("POST", "/clusters/e/apis/example.com/v1/namespaces/default/widgets", instance("two"))
+    await api.ok("DELETE", "/clusters/c/apis/example.com/v1/namespaces/default/widgets/one")
+    tokens = [first["metadata"]["continue"]]
+    remaining = [first["metadata"]["remainingItemCount"]]
+    for _ in range(3):
+        page = await api.ok("GET", ALL_WIDGETS, params={"limit": "1", "continue": tokens[-1]})
+        tokens.append(page["metadata"]["continue"])
+        remaining.append(page["metadata"]["remainingItemCount"])
+    assert remaining == [4, 3, 2, 1]
+    again = await api.ok("GET", ALL_WIDGETS, params={"limit": "2", "continue": tokens[0]})
+    assert (again["metadata"]["remainingItemCount"], len(again["items"])) == (2, 2)
+    last = await api.ok("GET", ALL_WIDGETS, params={"limit": "1", "continue": tokens[-1]})
+    assert ("remainingItemCount" in last["metadata"], len(last["items"])) == (False, 1)
