@@ -14,6 +14,11 @@ PYTEST_ARGS ?=
 GO ?=
 # Arguments for the fuzzer: make fuzz FUZZ_ARGS="--seconds 600 yaml cel"
 FUZZ_ARGS ?= --seconds 300
+# Logical clusters of the fleet, and the CRDs and objects of each: make fleet N=100000 CRDS=10 OBJECTS=10 FLEET_ARGS=--help
+N ?= 10000
+CRDS ?= 10
+OBJECTS ?= 10
+FLEET_ARGS ?=
 # Arguments for the tests on every Python: make test-pythons PYTHONS_ARGS="--only 3.13"
 PYTHONS_ARGS ?=
 # Percent of the lines that `make coverage` wants the tests to run: COVERAGE_FLOOR=0 for a part of the tests.
@@ -27,7 +32,7 @@ USER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench fuzz e2e-go e2e-clients pythons test-pythons coverage docs package clean
+.PHONY: help run test verify verify-docs format update bench fleet fuzz e2e-go e2e-clients pythons test-pythons coverage docs package clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +96,9 @@ update: $(VENV)/.installed-for-tests ## Regenerate committed generated files
 
 bench: $(VENV)/.installed-for-tests ## Measure, and compare each figure with a bare server (needs an idle machine)
 	@$(BIN)/python -m tests.benchmarks
+
+fleet: $(VENV)/.installed-for-tests ## Seed N logical clusters and measure a server with them (N=100000, CRDS=10, OBJECTS=10, FLEET_ARGS=--help)
+	@$(BIN)/python -m tests.fleet $(N) --crds $(CRDS) --objects $(OBJECTS) $(FLEET_ARGS)
 
 fuzz: $(VENV)/.installed-for-tests ## Search for hostile inputs for five minutes (FUZZ_ARGS="--seconds 60 yaml cel", FUZZ_ARGS=--help)
 	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
