@@ -279,6 +279,8 @@ def _connected(path: str, *, cache_kilobytes: int) -> apsw.Connection:
     # Only `close_writer` removes the log. A connection that an interrupted start closes must not remove it, because the next start
     # refuses a file without its log.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    # Otherwise SQLite compiles a statement with a join again for each key, in case its plan depends on the key: 5 us instead of 2 us.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_timeout(50)
     connection.wal_autocheckpoint(0)
     _pragma(connection, "synchronous = FULL")

@@ -21,6 +21,7 @@ from kcp_py.storage.sqlite import (
     checksums,
     integrity_check,
 )
+from kcp_py.storage.sqlite.database import open_reading
 from kcp_py.storage.sqlite.errors import DatabaseFileError
 
 pytestmark = pytest.mark.anyio
@@ -125,6 +126,26 @@ async def test_exit_without_closing(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _EXITED, str(path)], check=True)
     async with SQLiteStorage(path) as storage:
         assert await storage.revision() == 1
+
+
+async def test_statements_are_compiled_once(tmp_path: Path) -> None:
+    """A statement with a join is not compiled again for another key."""
+    async with SQLiteStorage(tmp_path / "a.db") as storage:
+        await storage.transact([], [Put("/a", b"x"), Put("/b", b"y")])
+        connection = open_reading(str(tmp_path / "a.db"))
+        accesses: list[str | None] = []  # SQLite asks for them when it compiles
+
+        def allow(_action: int, table: str | None, *_rest: str | None) -> int:
+            accesses.append(table)
+            return apsw.SQLITE_OK
+
+        connection.authorizer = allow
+        compiled = []
+        for key in ("/a", "/b", "/c"):
+            connection.execute("SELECT v.value FROM current c CROSS JOIN value v ON v.seq = c.seq WHERE c.key = ?", (key,)).fetchall()
+            compiled.append(len(accesses))
+        connection.close()
+    assert compiled == [compiled[0]] * 3
 
 
 async def test_second_open_in_this_process(tmp_path: Path) -> None:
