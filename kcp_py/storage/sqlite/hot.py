@@ -7,6 +7,8 @@ it, and a key that is being written is not cached again before its commit has fi
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from kcp_py.storage.contract import KeyValue
 
 
@@ -14,12 +16,12 @@ class HotKeys:
     """Bounded by number and by bytes. The oldest entries are evicted."""
 
     def __init__(self, *, max_keys: int, max_bytes: int) -> None:
-        self._items: dict[str, KeyValue] = {}
+        # Not a dict, which finds its first key slowly when many keys before it were removed.
+        self._items: OrderedDict[str, KeyValue] = OrderedDict()
         self._bytes = 0
         self._max_keys = max_keys
         self._max_bytes = max_bytes
         self._writing: set[str] = set()
-        self._written: dict[str, tuple[KeyValue, tuple[int, int]]] = {}
         self._states: dict[str, tuple[int, int]] = {}
         self.state = self._states.get
         """The state of a key from `remember_state`; None if it is not cached."""
@@ -31,49 +33,50 @@ class HotKeys:
 
     def remember(self, item: KeyValue) -> None:
         """Cache a key that was just read from the last committed state."""
-        if item.key in self._writing or len(item.value) > self._max_bytes >> 4:
-            return
-        self._forget(item.key)
-        self._items[item.key] = item
-        self._bytes += len(item.value)
-        while len(self._items) > self._max_keys or self._bytes > self._max_bytes:
-            self._forget(next(iter(self._items)))
+        if item.key not in self._writing:
+            self._keep(item)
 
     def remember_state(self, key: str, state: tuple[int, int]) -> None:
         """Cache the state of a key that transactions compare, such as the object of the cluster of a create."""
         if key not in self._writing:
-            if len(self._states) >= self._max_keys:
-                self._states.clear()
-            self._states[key] = state
+            self._keep_state(key, state)
 
     def writing(self, key: str) -> None:
         """Drop a key that is going to be changed in a transaction that is not committed yet."""
         self._writing.add(key)
-        self._written.pop(key, None)
         self._states.pop(key, None)
-        self._forget(key)
+        if key in self._items:
+            self._bytes -= len(self._items.pop(key).value)
 
     def written(self, item: KeyValue, state: tuple[int, int]) -> None:
-        """Cache a key and its state, which were committed, once `committed` is called."""
-        self._written[item.key] = (item, state)
+        """Cache a key and its state, which were committed."""
+        self._keep(item)
+        self._keep_state(item.key, state)
 
     def committed(self) -> None:
         """Record that the transactions finished, successfully or not."""
         self._writing.clear()
-        for item, state in self._written.values():
-            self.remember(item)
-            self.remember_state(item.key, state)
-        self._written.clear()
 
     def clear(self) -> None:
         """Drop everything: a commit with an unknown outcome may have changed keys that were read since."""
         self._items.clear()
         self._states.clear()
         self._writing.clear()
-        self._written.clear()
         self._bytes = 0
 
-    def _forget(self, key: str) -> None:
-        item = self._items.pop(key, None)
-        if item is not None:
-            self._bytes -= len(item.value)
+    def _keep(self, item: KeyValue) -> None:
+        key, size = item.key, len(item.value)
+        if size > self._max_bytes >> 4:
+            return
+        items = self._items
+        if key in items:
+            self._bytes -= len(items.pop(key).value)
+        items[key] = item
+        self._bytes += size
+        while len(items) > self._max_keys or self._bytes > self._max_bytes:
+            self._bytes -= len(items.popitem(last=False)[1].value)
+
+    def _keep_state(self, key: str, state: tuple[int, int]) -> None:
+        if len(self._states) >= self._max_keys:
+            self._states.clear()
+        self._states[key] = state

@@ -11,9 +11,10 @@ processor's caches, and in a loop 3 us.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
 
@@ -37,13 +38,11 @@ _ROWS: Final = 64
 """Rows that are written between two checks of the clock."""
 
 
-class _State(NamedTuple):
-    """An existing key, as the group has left it so far."""
+_State = tuple[int, int, KeyValue | None]
+"""An existing key, as the group has left it so far: its seq, its create revision, and the key with its value if that was read."""
 
-    seq: int
-    create_revision: int
-    value: bytes | None
-    """None: not read yet."""
+_key_value: Final[Callable[[tuple[str, bytes, int, int]], KeyValue]] = partial(tuple.__new__, KeyValue)
+_event: Final[Callable[[tuple[str, bytes | None, int, int, KeyValue | None]], Event]] = partial(tuple.__new__, Event)
 
 
 class Transactions:
@@ -86,13 +85,19 @@ class Transactions:
                 key = operation.key
                 if key not in states and key not in written:
                     item, state = hot.get(key), hot.state(key)
-                    if item is not None and state is not None:
-                        states[key] = _State(*state, item.value)
-                    else:
+                    if item is None:
                         written.add(key)
-            for compare in compares:
-                if compare.key not in states and hot.state(compare.key) is None:
-                    compared.add(compare.key)
+                    elif state is None:
+                        compared.add(key)
+                    else:
+                        states[key] = (*state, item)
+            for key, _, _ in compares:
+                if key not in states:
+                    state = hot.state(key)
+                    if state is None:
+                        compared.add(key)
+                    else:
+                        states[key] = (*state, hot.get(key))
         compared -= written
         for statement, keys in ((_FIND, compared), (_FIND_VALUE, written)):
             if not keys:
@@ -100,11 +105,13 @@ class Transactions:
             found: Iterable[Any] = self._cursor.executemany(statement, [(key,) for key in keys])
             states.update(dict.fromkeys(keys))
             for key, seq, created, value in found:
-                if value is None and keys is written:
-                    raise DamagedError([key])
-                states[key] = _State(seq, created, value)
                 if keys is compared:
+                    states[key] = (seq, created, hot.get(key))
                     hot.remember_state(key, (seq, created))
+                elif value is None:
+                    raise DamagedError([key])
+                else:
+                    states[key] = (seq, created, _key_value((key, value, seq >> ORDINAL_BITS, created)))
 
     def carry_out(
         self, compares: Sequence[Compare], operations: Sequence[Operation], revision: int, *, events: list[Event]
@@ -120,36 +127,40 @@ class Transactions:
         Returns:
             The first compare that failed, in which case nothing was written, or None if all hold.
         """
+        states = self._states
         for key, mod_revision, create_revision in compares:
-            state = self._state(key)
+            state = states[key] if key in states else self._found(key)
             seq, created = (0, 0) if state is None else state[:2]
             if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
                 create_revision is not None and create_revision != created
             ):
-                return ConflictError(key, None if state is None else self._key_value(key, state))
-        next_seq = revision << ORDINAL_BITS
+                return ConflictError(key, None if state is None else state[2] or self._read(key, seq, created))
+        seq = revision << ORDINAL_BITS
         for operation in operations:
             key = operation.key
-            state = self._state(key)
-            puts = isinstance(operation, Put)
-            if state is None and not puts:
-                continue
-            previous = None if state is None else self._key_value(key, state)
-            created = revision if state is None else state.create_revision
+            value = operation.value if isinstance(operation, Put) else None
+            state = states[key] if key in states else self._found(key)
+            if state is None:
+                if value is None:
+                    continue
+                replaced, created, previous = 0, revision, None
+            else:
+                replaced, created, previous = state
+                if previous is None:
+                    previous = self._read(key, replaced, created)
             self._stored.setdefault(key, state is not None)
             self._hot.writing(key)
             self._range_cache.writing(key, revision)
             self._recent.writing(key, revision)
-            self._history.append((next_seq, key, 0 if state is None else state.seq, created, 0 if puts else 1))
-            if isinstance(operation, Put):
-                value = operation.value
-                self._values.append((next_seq, value))
-                self._states[key] = _State(next_seq, created, value)
-                events.append(Event(key, value, revision, created, previous))
+            if value is None:
+                states[key] = None
+                self._history.append((seq, key, replaced, created, 1))
             else:
-                self._states[key] = None
-                events.append(Event(key, None, revision, created, previous))
-            next_seq += 1
+                states[key] = (seq, created, _key_value((key, value, revision, created)))
+                self._history.append((seq, key, replaced, created, 0))
+                self._values.append((seq, value))
+            events.append(_event((key, value, revision, created, previous)))
+            seq += 1
         return None
 
     def flush(self) -> Iterator[None]:
@@ -163,9 +174,9 @@ class Transactions:
                 if is_stored:
                     deleted.append((key,))
             elif is_stored:
-                updated.append((state.seq, state.create_revision, key))
+                updated.append((state[0], state[1], key))
             else:
-                inserted.append((key, state.seq, state.create_revision))
+                inserted.append((key, state[0], state[1]))
         statements: tuple[tuple[str, Sequence[tuple[Any, ...]]], ...] = (
             (_INSERT_CURRENT, inserted),
             (_UPDATE_CURRENT, updated),
@@ -185,9 +196,8 @@ class Transactions:
         """Let the cache know what the group wrote, because written keys are likely to be read and written again soon."""
         for key in self._written:
             state = self._states[key]
-            if state is not None and state.value is not None:
-                item = KeyValue(key, state.value, state.seq >> ORDINAL_BITS, state.create_revision)
-                self._hot.written(item, (state.seq, state.create_revision))
+            if state is not None and state[2] is not None:
+                self._hot.written(state[2], state[:2])
         self.begin()
 
     def _forget_rows(self) -> None:
@@ -195,22 +205,14 @@ class Transactions:
         self._history.clear()
         self._values.clear()
 
-    def _state(self, key: str) -> _State | None:
-        try:
-            return self._states[key]
-        except KeyError:
-            pass
-        known = self._hot.state(key)
-        if known is not None:
-            return _State(*known, None)
+    def _found(self, key: str) -> _State | None:
+        """The state of a key that was not prefetched."""
         self.prefetch([((), (Put(key, b""),))])
         return self._states[key]
 
-    def _key_value(self, key: str, state: _State) -> KeyValue:
-        value = state.value
-        if value is None:
-            rows: Any = self._cursor.execute(_VALUE, (state.seq,)).fetchall()
-            if not rows:
-                raise DamagedError([key])
-            ((value,),) = rows
-        return KeyValue(key, value, state.seq >> ORDINAL_BITS, state.create_revision)
+    def _read(self, key: str, seq: int, create_revision: int) -> KeyValue:
+        rows: Any = self._cursor.execute(_VALUE, (seq,)).fetchall()
+        if not rows:
+            raise DamagedError([key])
+        ((value,),) = rows
+        return _key_value((key, value, seq >> ORDINAL_BITS, create_revision))
