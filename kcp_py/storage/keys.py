@@ -18,7 +18,8 @@ are never valid cluster names. The number of the segments that follow says wheth
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource
@@ -177,24 +178,37 @@ def internal_key(root: str, name: str) -> str:
     return f"{root}/.kcp-py/{_checked_word(name)}"
 
 
+_route: Final[Callable[[tuple[str, str, str, str]], Route]] = partial(tuple.__new__, Route)
+
+
 def route_of(key: str, root: str) -> Route | None:
     """The parts of a key, or None for keys that belong to no resource, such as internal keys."""
     if not key.startswith(root):
         return None
-    segments = key[len(root) + 1 :].split("/")
+    end = key.rfind("/") + 1
+    directory = _directory_of(key[:end], root)
+    return None if directory is None else _route((*directory, key[end:]))
+
+
+@lru_cache(maxsize=4096)
+def _directory_of(path: str, root: str) -> tuple[str, str, str] | None:
+    """The prefix, cluster and namespace of the keys whose last slash ends a path. The names of the objects do not matter."""
+    segments = path[len(root) + 1 :].split("/")[:-1]
     match segments:
         case [group, resource, identity, segment, *rest] if _is_identity(identity):
             prefix = f"{root}/{group}/{resource}/{identity}/"
+        case [_, _, identity] if _is_identity(identity):
+            return None
         case [group, resource, segment, *rest]:
             prefix = f"{root}/{group}/{resource}/"
         case _:
             return None
     cluster = CUSTOM_RESOURCES if segment == _CUSTOM_RESOURCES_CLUSTER else segment
     match rest:
-        case [namespace, name]:
-            return Route(prefix, cluster, namespace, name)
-        case [name]:
-            return Route(prefix, cluster, "", name)
+        case [namespace]:
+            return prefix, cluster, namespace
+        case []:
+            return prefix, cluster, ""
         case _:
             return None
 
