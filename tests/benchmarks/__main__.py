@@ -19,6 +19,7 @@ from tests.benchmarks.abuse import ABUSE_ROWS
 from tests.benchmarks.admission import ADMISSION_ROWS
 from tests.benchmarks.checksums import CHECKSUM_ROWS
 from tests.benchmarks.clusters import CLUSTER_ROWS
+from tests.benchmarks.commits import COMMIT_ROWS
 from tests.benchmarks.crds import CRD_ROWS
 from tests.benchmarks.deletions import DELETION_ROWS
 from tests.benchmarks.expressions import EXPRESSION_ROWS
@@ -44,6 +45,7 @@ from tests.benchmarks.workers import WORKER_ROWS
 
 GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = (
     REQUEST_ROWS,
+    COMMIT_ROWS,
     STORE_ROWS,
     LIST_ROWS,
     TYPE_ROWS,
