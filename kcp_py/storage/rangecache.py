@@ -175,6 +175,8 @@ class RangeCache:
         self.shared = shared
         self._max_bytes = max_bytes
         self._tables: OrderedDict[str, _Table] = OrderedDict()
+        self._shortest = 0
+        """No prefix with spans has fewer characters."""
         self._size = 0
         self._writing: dict[str, int] = {}
         self._readings: set[Reading] = set()
@@ -196,7 +198,7 @@ class RangeCache:
                 reading.written[key] = revision
         if not self._tables:
             return
-        end = key.find("/", 1)
+        end = key.find("/", max(1, self._shortest - 1))
         while end > 0:
             table = self._tables.get(key[: end + 1])
             if table is not None:
@@ -308,6 +310,7 @@ class RangeCache:
         elif span.size > self._max_bytes // 4 * 3:
             return
         if table is None:
+            self._shortest = min(self._shortest, len(prefix)) if self._tables else len(prefix)
             table = self._tables[prefix] = _Table(maker, span.since)
             table.touched = max(reading.written.values(), default=0)
         for other in [other for other in table.spans if other.lower < span.upper and span.lower < other.upper]:

@@ -68,6 +68,19 @@ def test_a_write_drops_the_span_of_its_key_alone(spans: RangeCache) -> None:
     assert spans.find(P, "m", P + "e", 0) is not None
 
 
+@pytest.mark.parametrize("prefixes", [("/", "/r/a/b/", P, "/r/"), ("/r/", P, "/r/a/b/", "/"), ("/r/a/b/", "/r/")])
+def test_a_write_drops_the_spans_of_all_prefixes_of_its_key(spans: RangeCache, prefixes: tuple[str, ...]) -> None:
+    """Whichever prefix was kept first, and after the shortest one is gone; a root alone has no spans."""
+    for _ in range(2):
+        for prefix in prefixes:
+            keep(spans, Span(prefix, prefix + "z", 5, [prefix + "b"], [b"x"]), prefix=prefix)
+        spans.writing("/r/c", 6)
+        spans.writing("/r/a/b/b", 7)
+        spans.committed()
+        assert [prefix for prefix in prefixes if prefix != "/" and spans.find(prefix, "m", "/r/a/b/b", 0)] == []
+        spans.clear()
+
+
 def test_what_was_read_during_a_write_is_not_kept(spans: RangeCache) -> None:
     """Neither where the write began before the reading nor where it began and ended within it; what it did not touch is kept."""
     spans.writing(P + "b", 6)
