@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from kcp_py.storage.contract import CompactedError, FutureRevisionError, StorageError
 from kcp_py.storage.sqlite.schema import ORDINAL_BITS
 
 _STATE: Final = "SELECT (SELECT seq FROM history ORDER BY seq DESC LIMIT 1), (SELECT number FROM meta WHERE name = 'compact_revision')"
@@ -16,6 +17,14 @@ class State(NamedTuple):
 
     revision: int
     compact_revision: int
+
+    def refuses(self, compact_revision: int) -> StorageError | None:
+        """The error of a compaction at a revision, or None if it is possible."""
+        if compact_revision > self.revision:
+            return FutureRevisionError(compact_revision, self.revision)
+        if compact_revision <= self.compact_revision:
+            return CompactedError(compact_revision, self.compact_revision)
+        return None
 
 
 def read_state(connection: apsw.Connection) -> State:

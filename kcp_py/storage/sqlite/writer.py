@@ -8,20 +8,17 @@ before it is durable.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import apsw
 import structlog
 
 from kcp_py.storage.contract import (
-    CompactedError,
     Compare,
     DamagedError,
     Event,
-    FutureRevisionError,
     NoSpaceError,
     Operation,
     StorageError,
@@ -34,6 +31,7 @@ from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.purging import any_to_purge, purge
+from kcp_py.storage.sqlite.queue import Request, WriteQueue
 from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.recovery import is_failed_sync, reopen
 from kcp_py.storage.sqlite.room import Room
@@ -44,11 +42,6 @@ from kcp_py.storage.sqlite.worker import Worker
 
 _log: Final = structlog.get_logger("kcp_py.storage")
 
-_LARGEST_GROUP: Final = 512
-_LONGEST_GATHERING: Final = 0.01
-"""Seconds for which a group may grow."""
-_QUIET_TURNS: Final = 2
-"""Iterations of the event loop without a further write that close a group. A received request becomes a write one iteration later."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which the statements of a group block the event loop."""
 _COMMIT_OVERHEAD: Final = 12_000
@@ -81,14 +74,6 @@ class FollowsCommits(Protocol):
     def room_changed(self, full: bool) -> None:  # noqa: FBT001 - the one argument of a callback
         """The disk has room for deletions alone, or for all writes."""
         ...
-
-
-class _Request(NamedTuple):
-    future: asyncio.Future[int]
-    compares: Sequence[Compare]
-    operations: Sequence[Operation]
-    compact: int
-    """The revision to compact at, instead of a transaction; 0 for none."""
 
 
 class Writer:
@@ -148,8 +133,7 @@ class Writer:
         self._hot = hot
         self._recent = recent
         self._range_cache = range_cache
-        self._queue: deque[_Request] = deque()
-        self._waiter: asyncio.Future[None] | None = None
+        self._queue = WriteQueue()
         self._closing = False
         self._copy_rest = False
         self._looks_for_room = False
@@ -171,34 +155,27 @@ class Writer:
         if self.broken is not None:
             raise UnavailableError(str(self.broken))
         future = self._loop.create_future()
-        self._queue.append(_Request(future, compares, operations, compact))
-        self._wake()
+        self._queue.put(Request(future, compares, operations, compact))
         return future
 
     def copy_rest(self) -> None:
         """Checkpoint once, after the next commit, which is made even without writes."""
         self._copy_rest = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._queue.wake()
 
     async def close(self) -> None:
         """Run the queued transactions, then end."""
         self._closing = True
         self._shortage.close()
-        self._wake()
+        self._queue.wake()
         await self._task
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             if self.broken is not None and not self._for_good and not self._closing:
                 await self._reopen()
             elif self._queue:
-                await self._gather()
-                await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _LARGEST_GROUP))])
+                await self._commit(await self._queue.gather())
                 if self.broken is None:
                     self._hot.committed()
                 else:
@@ -212,23 +189,9 @@ class Writer:
             elif self._copy_rest or self._purging:
                 await self._commit([])
             else:
-                self._waiter = loop.create_future()
-                await self._waiter
+                await self._queue.wait()
 
-    async def _gather(self) -> None:
-        """Let the group grow while every few iterations of the event loop add another write.
-
-        Under load the event loop is the bottleneck, not the disk: clients that were just answered write again, and a commit of two writes
-        is hardly slower than a commit of one. An idle event loop iterates within a few microseconds.
-        """
-        seen = 0
-        until = perf_counter() + _LONGEST_GATHERING
-        while seen < len(self._queue) < _LARGEST_GROUP and perf_counter() < until:
-            seen = len(self._queue)
-            for _ in range(_QUIET_TURNS):
-                await asyncio.sleep(0)
-
-    async def _commit(self, group: list[_Request]) -> None:
+    async def _commit(self, group: list[Request]) -> None:
         """Run a group. Afterwards all its futures are done."""
         if self._refuse(group):
             return
@@ -270,7 +233,7 @@ class Writer:
             self._follower.committed(revision)
         self._publish(events, revision)
 
-    def _refuse(self, group: list[_Request]) -> bool:
+    def _refuse(self, group: list[Request]) -> bool:
         """Refuse all transactions if writes are refused."""
         if self.broken is None:
             return False
@@ -279,7 +242,7 @@ class Writer:
                 request.future.set_exception(UnavailableError(str(self.broken)))
         return True
 
-    async def _carry_out(self, group: list[_Request]) -> tuple[list[tuple[asyncio.Future[int], int | StorageError]], list[Event], State]:
+    async def _carry_out(self, group: list[Request]) -> tuple[list[tuple[asyncio.Future[int], int | StorageError]], list[Event], State]:
         await self._begin()
         revision, compact_revision = self.revision, self.compact_revision
         answers: list[tuple[asyncio.Future[int], int | StorageError]] = []
@@ -292,7 +255,7 @@ class Writer:
             if future.done():
                 continue  # the caller was cancelled before the write began
             if request.compact:
-                answer = self._check_compact(request.compact, revision, compact_revision)
+                answer = State(revision, compact_revision).refuses(request.compact)
                 if answer is None:
                     compact_revision = request.compact
                 answers.append((future, answer or revision))
@@ -378,7 +341,7 @@ class Writer:
         if self.broken is None:
             self.broken = UnavailableError(f"no write is taken: {error}")
             _log.error("storage_write_failed", error=str(error), synced=True)
-            self._wake()
+            self._queue.wake()
 
     def give_up(self, error: StorageError) -> None:
         """Refuse all writes because the log is damaged. Further writes would be lost after the damage at the next start."""
@@ -397,13 +360,13 @@ class Writer:
             return
         if self.revision > self.compact_revision:
             future = self._loop.create_future()
-            await self._commit([_Request(future, (), (), self.revision)])
+            await self._commit([Request(future, (), (), self.revision)])
             future.exception()  # repeated at the next check
         self._shortage.watch()
 
     def _schedule_look(self) -> None:
         self._looks_for_room = True
-        self._wake()
+        self._queue.wake()
 
     async def _reopen(self) -> None:
         """Reopen the file, and continue with its content."""
@@ -418,9 +381,8 @@ class Writer:
                 read = changes.revision
         except (apsw.Error, StorageError, OSError) as error:
             _log.warning("storage_not_reopened", error=str(error), retry_seconds=_RETRY)
-            self._waiter = self._loop.create_future()
-            timer = self._loop.call_later(_RETRY, self._wake)
-            await self._waiter
+            timer = self._loop.call_later(_RETRY, self._queue.wake)
+            await self._queue.wait()
             timer.cancel()
             return
         self._connection.set_busy_timeout(0)
@@ -436,10 +398,3 @@ class Writer:
         self.broken = None
         self._unsynced = False
         _log.warning("storage_reopened", revision=state.revision)
-
-    def _check_compact(self, wanted: int, revision: int, compact_revision: int) -> StorageError | None:
-        if wanted > revision:
-            return FutureRevisionError(wanted, revision)
-        if wanted <= compact_revision:
-            return CompactedError(wanted, compact_revision)
-        return None

@@ -1,0 +1,53 @@
+"""Groups of writes that become one commit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kcp_py.storage.sqlite.queue import LARGEST_GROUP, Request, WriteQueue
+
+pytestmark = pytest.mark.anyio
+
+
+def _request(number: int = 0) -> Request:
+    return Request(asyncio.get_running_loop().create_future(), (), (), number)
+
+
+async def test_a_group_has_the_writes_in_their_order() -> None:
+    """All queued writes are taken, and the queue is empty afterwards."""
+    queue = WriteQueue()
+    for number in range(3):
+        queue.put(_request(number))
+    assert [request.compact for request in await queue.gather()] == [0, 1, 2]
+    assert len(queue) == 0
+
+
+async def test_a_group_grows_while_writes_come() -> None:
+    """A write of the next iteration of the event loop belongs to the group."""
+    queue = WriteQueue()
+    queue.put(_request(1))
+    asyncio.get_running_loop().call_soon(lambda: queue.put(_request(2)))
+    assert [request.compact for request in await queue.gather()] == [1, 2]
+
+
+async def test_a_group_is_bounded() -> None:
+    """Writes beyond the largest group wait for the next one."""
+    queue = WriteQueue()
+    for number in range(LARGEST_GROUP + 1):
+        queue.put(_request(number))
+    assert len(await queue.gather()) == LARGEST_GROUP
+    assert [request.compact for request in await queue.gather()] == [LARGEST_GROUP]
+
+
+async def test_a_write_wakes_the_writer() -> None:
+    """`wait` ends with the next `put` or `wake`, and a `wake` before it has no effect."""
+    queue = WriteQueue()
+    queue.wake()
+    for wake in (lambda: queue.put(_request()), queue.wake):
+        waiting = asyncio.create_task(queue.wait())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        wake()
+        await asyncio.wait_for(waiting, 30)
