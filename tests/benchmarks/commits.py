@@ -17,7 +17,7 @@ from tests.benchmarks.row import Row
 
 _WRITES: Final = 2_000
 _ROUNDS: Final = 5
-_WANTED: Final = {1: "<= 2x", 16: "<= 3x", 64: "<= 3x"}
+_WANTED: Final = {1: "<= 2.5x", 16: "<= 3x", 64: "<= 4x"}
 """By the number of concurrent writers."""
 
 Write = Callable[[str], Awaitable[None]]
