@@ -21,9 +21,10 @@ V = TypeVar("V")
 Parse = Callable[[Mapping[str, Any]], V]
 """From a stored object to what the plugin needs of it. TypeError, AttributeError, KeyError and ValueError leave the object out."""
 
-_CLUSTERS: Final = 2000
-"""The values of so many clusters are kept, those that were used last."""
 _PAGE: Final = 500
+_OBJECT_BYTES: Final = 700
+_OBJECT_FACTOR: Final = 3
+"""Bytes that an object takes when it is parsed, by its stored bytes."""
 
 
 class Found(NamedTuple, Generic[V]):
@@ -32,6 +33,8 @@ class Found(NamedTuple, Generic[V]):
     namespace: str
     name: str
     value: V
+    size: int = 0
+    """Bytes of the object as it is stored."""
 
 
 class ClusterObjects(Generic[V]):
@@ -90,10 +93,10 @@ class ClusterObjects(Generic[V]):
                     place = keys.parse(item.key)
                     # Other software may have stored something else.
                     with suppress(AttributeError, KeyError, TypeError, ValueError):
-                        found.append(Found(place.namespace, place.name, self._parse(orjson.loads(item.value))))
+                        found.append(Found(place.namespace, place.name, self._parse(orjson.loads(item.value)), len(item.value)))
             return tuple(found)
 
-        cache = ClusterCache(load, capacity=_CLUSTERS)
+        cache = ClusterCache(load, budget=self._access.budget, name="admission", weigh=_weigh)
 
         def changed(event: ObjectEvent) -> None:
             cache.invalidate(Name(event.route.cluster))
@@ -106,3 +109,8 @@ class ClusterObjects(Generic[V]):
 
 def _not_cached(cluster: Name) -> None:
     """The cached objects of a resource that clusters get as a CRD."""
+
+
+def _weigh(cluster: Name, objects: Sequence[Found[Any]]) -> int:
+    del cluster
+    return sum(_OBJECT_BYTES + _OBJECT_FACTOR * one.size for one in objects)

@@ -279,5 +279,5 @@ def _webhooks(parts: AdmissionParts, calls: WebhookCalls, resource: GroupResourc
 
 
 def _policies(parts: AdmissionParts, policies: GroupResource, bindings: GroupResource) -> PolicyEngine:
-    hooks = ClusterHooks(parts.objects(policies, parse_policy), parts.objects(bindings, parse_binding))
+    hooks = ClusterHooks(parts.objects(policies, parse_policy), parts.objects(bindings, parse_binding), parts.access.budget)
     return PolicyEngine(hooks, PolicyObjects(parts.access, parts.tables), parts.authorizer)

@@ -29,7 +29,7 @@ from kcp_py.controlplane.extensions import Extensions
 from kcp_py.controlplane.identity import Identity, build_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.limits import default_limits
-from kcp_py.controlplane.monitoring import Feed, Monitored, reload_tokens, report, start_monitoring
+from kcp_py.controlplane.monitoring import Feed, Monitored, describe_budget, reload_tokens, report, start_monitoring
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.controlplane.serviceranges import assign_to_services
@@ -38,6 +38,7 @@ from kcp_py.egress import Caller, Networks, Service, ServiceResolver
 from kcp_py.logicalcluster import ROOT, ClusterSelection, Name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.registry.webhookservices import ClusterServices
@@ -225,7 +226,7 @@ class ControlPlane(Extensions):
             max_bytes=options.watch_history_bytes,
             watcher_buffer=options.watch_buffer_events,
         )
-        access = Access(storage, clock=clock.time)
+        access = Access(storage, clock=clock.time, budget=ClusterBudget(options.cluster_cache_bytes))
 
         async def service_of_tenant(service: Service) -> tuple[str, int] | None:
             return await cluster_services.find(service)
@@ -293,7 +294,9 @@ class ControlPlane(Extensions):
 
         clusters.on_gone(forget)
         charged = "quotas" in batteries and is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
-        quotas = QuotaLedger(storage, root, access.commit, shared=is_shared(storage, options), quotas=charged, limits=limits)
+        quotas = QuotaLedger(
+            storage, root, access.commit, shared=is_shared(storage, options), quotas=charged, limits=limits, budget=access.budget
+        )
         await quotas.start()
         self._stack.push_async_callback(quotas.aclose)
         parts = AdmissionParts(
@@ -359,6 +362,7 @@ class ControlPlane(Extensions):
         )
         self.loops = loops
         describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
+        describe_budget(access.budget, self.gauges)
         start_monitoring(self._monitored(storage, clusters.prefix), supervisor, self._stack)
         start_compaction(options, supervisor, storage, clock)
         self._tracer = await start_tracing(options.tracing_config_file, self._stack)

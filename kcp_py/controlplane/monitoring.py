@@ -11,6 +11,7 @@ import structlog
 
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.authn.tokenfile import TokenFiles
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.server.longrequests import LongRequests
 from kcp_py.storage.contract import Storage, StorageError
 from kcp_py.storage.wrapping import driver_of
@@ -86,6 +87,24 @@ def start_monitoring(parts: Monitored, supervisor: Supervisor, stack: AsyncExitS
     parts.registry.register(gauges)
     supervisor.start("monitor", monitor.run)
     supervisor.start("event loop lag", loop_lag.run)
+
+
+def describe_budget(budget: ClusterBudget, gauges: Gauges) -> None:
+    """Offer the metrics of the caches of clusters."""
+    gauges.add(
+        "kcp_cluster_cache_bytes",
+        "Estimated memory of the caches of logical clusters, by cache; shared: what several clusters have in common.",
+        budget.sizes,
+        labels=("cache",),
+    )
+    gauges.add("kcp_cluster_cache_limit_bytes", "The value of --cluster-cache-bytes.", lambda: float(budget.capacity))
+    gauges.add("kcp_cluster_cache_clusters", "Logical clusters with entries in the caches.", lambda: float(len(budget)))
+    gauges.add(
+        "kcp_cluster_cache_evictions",
+        "How many times a logical cluster was removed from the caches because their memory was exceeded.",
+        lambda: float(budget.evictions),
+        kind="counter",
+    )
 
 
 async def reload_tokens(token_files: TokenFiles, running: LongRequests) -> None:

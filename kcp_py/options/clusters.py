@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcp_py.options.fields import CLUSTERS, setting
-from kcp_py.options.kinds import ADDRESS_RANGES, BATTERIES, BOOLEAN, DURATION, HEADER, LIST, OPTIONAL_CLUSTER, PAIRS, PORT_RANGE, choice
+from kcp_py.options.kinds import (
+    ADDRESS_RANGES,
+    BATTERIES,
+    BOOLEAN,
+    DURATION,
+    HEADER,
+    LIST,
+    OPTIONAL_CLUSTER,
+    PAIRS,
+    PORT_RANGE,
+    SIZE,
+    choice,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +86,13 @@ class ClusterOptions:
         CLUSTERS,
         "Which answers name the logical cluster of each object in the annotation kcp.io/cluster: all of them, as kcp's, or only those to "
         "wildcard requests, for clients that compare annotations.",
+    )
+    cluster_cache_bytes: int = setting(
+        SIZE,
+        128 * 1024 * 1024,
+        CLUSTERS,
+        "Memory for the definitions, roles, policies and quotas of logical clusters that are kept between requests, and read from the "
+        "storage again where it is needed. 0: only for the cluster that was used last.",
     )
     batteries: tuple[str, ...] = setting(
         BATTERIES,

@@ -11,31 +11,36 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from kcp_py.aio.lru import LRU
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterbudget import ClusterBudget
 
 V = TypeVar("V")
 
 
 class ClusterCache(Generic[V]):
-    """One value per cluster, loaded on demand; a bounded number is kept, and the longest unused goes first.
+    """One value per cluster, loaded on demand; kept values count against the budget that all caches share.
 
     A `WriteObserver`: register it with `Access.observe` for the resource that the values are worked out from. Changes by other servers,
     and writes that go around `Access`, come as `invalidate` from the feed, and as `clear` where the feed may have missed some.
     """
 
-    def __init__(self, load: Callable[[Name], Awaitable[V]], *, capacity: int) -> None:
+    def __init__(self, load: Callable[[Name], Awaitable[V]], *, budget: ClusterBudget, name: str, weigh: Callable[[Name, V], int]) -> None:
         """Make an empty cache.
 
         Args:
             load: works the value of a cluster out. None is returned like any other value, and not remembered.
-            capacity: how many values are kept.
+            budget: of the memory of all caches.
+            name: of the cache, for metrics.
+            weigh: the bytes of the value of a cluster.
         """
         self._load_value = load
-        self._values: LRU[Name, V] = LRU(capacity)
-        self.cached: Final = self._values.get
-        """The value of a cluster if it is cached, otherwise None."""
-        self.peek: Final = self._values.peek
+        self._weigh = weigh
+        self._values: dict[Name, V] = {}
+        self._part = budget.part(name, self._evict)
+        self.cached: Callable[[Name], V | None] = self._values.get
+        """The value of a cluster if it is cached, otherwise None. It counts as a use where a subclass says so: the state of the cluster,
+        which each request needs, does."""
+        self.peek: Final = self._values.get
         """`cached`, without counting as a use."""
         self._followers: list[Callable[[], None]] = []
         self._loading: dict[Name, object] = {}
@@ -48,7 +53,7 @@ class ClusterCache(Generic[V]):
 
     async def get(self, cluster: Name) -> V:
         """The value, loaded if it is not at hand. Whatever `load` raises is raised, and nothing is remembered."""
-        value = self._values.get(cluster)
+        value = self.cached(cluster)
         if value is not None:
             return value
         token = object()
@@ -60,7 +65,8 @@ class ClusterCache(Generic[V]):
             if unchanged:
                 del self._loading[cluster]
         if unchanged and value is not None and not self.is_writing(cluster):
-            self._values.set(cluster, value)
+            self._values[cluster] = value
+            self._part.hold(cluster, self._weigh(cluster, value))
             self._announce()
         return value
 
@@ -95,12 +101,18 @@ class ClusterCache(Generic[V]):
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
         """Objects under these keys may have changed; under any key, if there are none."""
         del keys
-        self._values.pop(cluster)
+        self._evict(cluster)
         self._loading.pop(cluster, None)
         self._announce()
+
+    def _evict(self, cluster: Name) -> None:
+        """Keep the value of a cluster no longer. It is valid: loads under way may still keep theirs."""
+        if self._values.pop(cluster, None) is not None:
+            self._part.release(cluster)
 
     def clear(self) -> None:
         """Forget all clusters: changes may have been missed."""
         self._values.clear()
+        self._part.clear()
         self._loading.clear()
         self._announce()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind, GroupVersionResource
 from kcp_py.apimachinery.meta.table import Column
+from kcp_py.registry.clusterbudget import Shared
 from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.rendering import Renderer
 from kcp_py.registry.scale import ScalePaths
@@ -144,6 +145,8 @@ class ServedResource:
 
     discoverable: bool = True
     """Whether discovery and OpenAPI describe the resource."""
+    cost: Shared | None = None
+    """The memory of the compiled form of all versions together; None for resources that exist as long as the server."""
     digest: bytes = b""
     """Equal for resources of which all documents say the same; empty where it has to be worked out from the fields."""
 

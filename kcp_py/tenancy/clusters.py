@@ -26,6 +26,8 @@ from kcp_py.tenancy.logicalcluster import cluster_url, logical_cluster_keys, new
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _VIRTUAL_UID_SPACE: Final = uuid.UUID("6b637020-7079-5c6c-8d75-737465727321")
+_STATE_BYTES: Final = 700
+"""What a state takes, without the name of its cluster."""
 
 _NAMES_AT_ONCE: Final = 1_000
 """Names of clusters that are read at once."""
@@ -35,7 +37,7 @@ Gone = Callable[[Name], None]
 
 
 class LogicalClusters(ClusterCache[ClusterState | None]):
-    """States of clusters, computed from their LogicalCluster objects on demand; a bounded number is cached.
+    """States of clusters, computed from their LogicalCluster objects on demand, and cached within the budget of all caches.
 
     `get` returns only clusters that have an object; `state` also returns those that exist without one.
     """
@@ -47,7 +49,6 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         *,
         root: str,
         url: str = "",
-        capacity: int = 2_000,
         builtins: Iterable[ServedResource] = (),
         limits: Limits = NO_LIMITS,
     ) -> None:
@@ -58,11 +59,19 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             fanout: the changes of the store.
             root: the store's prefix.
             url: the server's base URL, for the status of new clusters.
-            capacity: the number of cached states.
             builtins: the built-in resources; their default objects exist as long as the cluster.
             limits: of clusters that state none.
         """
-        super().__init__(self._load, capacity=capacity)
+        super().__init__(self._load, budget=access.budget, name="clusters", weigh=_weigh)
+        values, use = self._values, access.budget.use
+
+        def cached(cluster: Name) -> ClusterState | None:
+            value = values.get(cluster)
+            if value is not None:
+                use(cluster)
+            return value
+
+        self.cached = cached
         self._access = access
         self._limits = limits
         self._keys = logical_cluster_keys(root)
@@ -206,6 +215,10 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
         if event.value is None or not _is_served(orjson.loads(event.value)):
             for callback in self._on_gone:
                 callback(cluster)
+
+
+def _weigh(cluster: Name, cluster_state: ClusterState | None) -> int:
+    return _STATE_BYTES + 4 * len(cluster) if cluster_state is not None else 0
 
 
 def _is_served(obj: dict[str, Any]) -> bool:

@@ -33,6 +33,7 @@ from tests.benchmarks.processes import LOAD_CORE
 from tests.benchmarks.proxies import PROXY_ROWS
 from tests.benchmarks.quotas import QUOTA_ROWS
 from tests.benchmarks.requests import REQUEST_ROWS
+from tests.benchmarks.resting import RESTING_ROWS
 from tests.benchmarks.row import Row
 from tests.benchmarks.starting import START_ROWS
 from tests.benchmarks.stores import STORE_ROWS
@@ -51,6 +52,7 @@ GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = 
     TYPE_ROWS,
     WATCH_ROWS,
     CLUSTER_ROWS,
+    RESTING_ROWS,
     START_ROWS,
     EXPRESSION_ROWS,
     CRD_ROWS,

@@ -138,7 +138,7 @@ async def _memory() -> Row:
             await registry.storage.transact((), puts)
         tracemalloc.start()
         policies = _objects(registry, VALIDATING_POLICIES, parse_policy)
-        hooks = ClusterHooks(policies, _objects(registry, VALIDATING_BINDINGS, parse_binding))
+        hooks = ClusterHooks(policies, _objects(registry, VALIDATING_BINDINGS, parse_binding), registry.access.budget)
         for cluster in clusters:
             assert await hooks.get(cluster)
         each = tracemalloc.get_traced_memory()[0] / len(clusters)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -14,12 +14,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterbudget import ClusterBudget, Part
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.storage.contract import UnavailableError
 
 pytestmark = pytest.mark.anyio
 
 A, B, C, D = (Name(name) for name in "abcd")
+
+
+V = TypeVar("V")
+
+
+def bounded(load: Callable[[Name], Awaitable[V]], *, capacity: int = 10) -> ClusterCache[V]:
+    """A cache whose budget has room for so many values."""
+    budget = ClusterBudget()
+    one: Part[str] = budget.part("one", lambda _: None)
+    one.hold("one", 1000)
+    cache = ClusterCache(load, budget=ClusterBudget(capacity * budget.size), name="values", weigh=lambda _cluster, _value: 1000)
+    assert budget.size > 1000
+    return cache
 
 
 class Source:
@@ -48,7 +62,7 @@ async def begun(cache: ClusterCache[str], source: Source, cluster: Name) -> asyn
 async def test_a_value_is_loaded_once() -> None:
     """Loaded data is cached from then on, for its own cluster alone."""
     source = Source()
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
     assert cache.cached(A) is None
     assert [await cache.get(A), await cache.get(A), await cache.get(B)] == ["a1", "a1", "b2"]
     assert (cache.cached(A), cache.cached(B), len(cache)) == ("a1", "b2", 2)
@@ -57,7 +71,7 @@ async def test_a_value_is_loaded_once() -> None:
 async def test_followers_hear_of_each_load_and_of_each_doubt() -> None:
     """An answer of `cached` never changes from one value to another, or to none for a change, without an announcement."""
     source, heard = Source(), [0]
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
 
     def hear() -> None:
         heard[0] += 1
@@ -75,13 +89,13 @@ async def test_followers_hear_of_each_load_and_of_each_doubt() -> None:
 
 
 async def test_the_longest_unused_goes_first() -> None:
-    """Beyond its capacity the cache drops the least recently used cluster; `get` and `cached` both count as use."""
+    """Beyond its budget the cache drops the cluster that was not used for longest in any cache of the budget."""
     source = Source()
-    cache = ClusterCache(source, capacity=3)
+    cache = bounded(source, capacity=3)
     for cluster in (A, B, C):
         await cache.get(cluster)
-    await cache.get(A)
-    cache.cached(B)
+    for cluster in (A, B):
+        cache._part._budget.use(cluster)
     await cache.get(D)
     assert [cluster for cluster in (A, B, C, D) if cache.cached(cluster)] == [A, B, D]
     assert len(cache) == 3
@@ -94,7 +108,7 @@ async def test_absence_is_not_remembered() -> None:
     async def load(_: Name) -> str | None:
         return next(answers)
 
-    cache = ClusterCache(load, capacity=10)
+    cache = bounded(load)
     assert await cache.get(A) is None
     assert (await cache.get(A), len(cache)) == ("there", 1)
 
@@ -109,7 +123,7 @@ async def test_a_failed_load_leaves_nothing() -> None:
             raise answer
         return answer
 
-    cache = ClusterCache(load, capacity=10)
+    cache = bounded(load)
     with pytest.raises(UnavailableError):
         await cache.get(A)
     assert not cache._loading
@@ -119,7 +133,7 @@ async def test_a_failed_load_leaves_nothing() -> None:
 async def test_a_cancelled_load_leaves_nothing() -> None:
     """Who gives up takes the note of its load along."""
     source = Source()
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
     task = await begun(cache, source, A)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -140,7 +154,7 @@ async def test_a_cancelled_load_leaves_nothing() -> None:
 async def test_a_value_that_became_doubtful_while_it_was_loaded_is_not_kept(happens: Any) -> None:
     """Callers that wait get it, later callers do not; data that another cluster loads at the same time stays."""
     source = Source()
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
     await cache.get(B)
     task = await begun(cache, source, A)
     happens(cache)
@@ -152,7 +166,7 @@ async def test_a_value_that_became_doubtful_while_it_was_loaded_is_not_kept(happ
 async def test_nothing_is_kept_until_the_last_of_several_writes_is_over() -> None:
     """Two writes of a cluster overlap: between their ends values are loaded for every request, after them once."""
     source = Source()
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
     await cache.get(A)
     cache.writing(A)
     cache.writing(A)
@@ -167,7 +181,7 @@ async def test_nothing_is_kept_until_the_last_of_several_writes_is_over() -> Non
 async def test_a_load_that_began_in_a_write_is_not_kept_when_it_ends_after_it() -> None:
     """It may have read the state before the commit."""
     source = Source()
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
     cache.writing(A)
     task = await begun(cache, source, A)
     cache.written(A)
@@ -179,7 +193,7 @@ async def test_a_load_that_began_in_a_write_is_not_kept_when_it_ends_after_it() 
 async def test_of_loads_at_the_same_time_the_latest_is_kept() -> None:
     """A load that began after a change is kept even if one from before the change ends later."""
     source = Source()
-    cache = ClusterCache(source, capacity=10)
+    cache = bounded(source)
     early = await begun(cache, source, A)
     cache.invalidate(A)
     late = await begun(cache, source, A)
@@ -190,7 +204,7 @@ async def test_of_loads_at_the_same_time_the_latest_is_kept() -> None:
 
 async def test_clear_forgets_everybody() -> None:
     """After a gap nothing is at hand, and all is loaded anew."""
-    cache = ClusterCache(Source(), capacity=10)
+    cache = bounded(Source())
     for cluster in (A, B):
         await cache.get(cluster)
     cache.clear()
@@ -248,7 +262,7 @@ class ClusterCacheMachine(RuleBasedStateMachine):
         self.in_flight: Counter[Name] = Counter()
         self.unknown: Counter[Name] = Counter()
         self.loads: list[_Load] = []
-        self.cache: ClusterCache[int] = ClusterCache(self._read, capacity=self.CAPACITY)
+        self.cache: ClusterCache[int] = bounded(self._read, capacity=self.CAPACITY)
 
     async def _read(self, cluster: Name) -> int:
         await _Step()
@@ -293,7 +307,12 @@ class ClusterCacheMachine(RuleBasedStateMachine):
         found = load.step() or load.step() or load.step()
         assert found is not None
         assert found + self.unknown[cluster] >= 1 + self.stored[cluster]
-        assert self.in_flight[cluster] or self.cache._values.peek(cluster) == found
+        assert self.in_flight[cluster] or self.cache._values.get(cluster) == found
+
+    @rule(cluster=CLUSTERS)
+    def evict(self, cluster: Name) -> None:
+        """The budget is exceeded. Loads go on as if nothing had happened."""
+        self.cache._part.evict(cluster)
 
     @rule(target=begun_writes, cluster=CLUSTERS, refused=st.booleans())
     def begin_write(self, cluster: Name, *, refused: bool) -> _Write:

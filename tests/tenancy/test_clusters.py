@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import pytest
 
 from kcp_py.logicalcluster import ROOT as ROOT_CLUSTER
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.store import Access
 from kcp_py.storage.contract import Compare, ConflictError, Delete, Put
@@ -170,12 +172,13 @@ async def test_clusters_in_order(registry: Registry, elsewhere: Elsewhere) -> No
 
 async def test_states_are_bounded(registry: Registry) -> None:
     """One that had to go is read again."""
-    clusters = LogicalClusters(registry.access, registry.fanout, root=ROOT, capacity=2)
+    access = replace(registry.access, budget=ClusterBudget(0))
+    clusters = LogicalClusters(access, registry.fanout, root=ROOT)
     for cluster in (A, B, C):
         await clusters.ensure(cluster)
         await registry.fanout.reached(await registry.storage.revision())
         await clusters.state(cluster)
-    assert (len(clusters), clusters.cached(A), clusters.cached(C)) == (2, None, await clusters.state(C))
+    assert (len(clusters), clusters.cached(A), clusters.cached(C)) == (1, None, await clusters.state(C))
     assert await clusters.state(A) is not None
 
 

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from kcp_py.admission.clusterobjects import ClusterObjects, Found
 from kcp_py.admission.policy.definitions import NO_HOOKS, Binding, Definition, Hooks, hooks_of
-from kcp_py.aio.lru import LRU
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterbudget import ClusterBudget
 
-_CLUSTERS: Final = 2000
-"""The hooks of so many clusters are kept, those that were used last."""
+_HOOK_BYTES: Final = 600
+"""What a policy or a binding takes among the hooks of a cluster, without its definition."""
 
 
 class _Built(NamedTuple):
@@ -23,10 +23,12 @@ class _Built(NamedTuple):
 class ClusterHooks:
     """The hooks of all clusters for one kind of policies."""
 
-    def __init__(self, policies: ClusterObjects[Definition], bindings: ClusterObjects[Binding]) -> None:
+    def __init__(self, policies: ClusterObjects[Definition], bindings: ClusterObjects[Binding], budget: ClusterBudget) -> None:
         self._policies = policies
         self._bindings = bindings
-        self._built: LRU[Name, _Built] = LRU(_CLUSTERS)
+        self._built: dict[Name, _Built] = {}
+        # The objects of which hooks are built are evicted at the same time.
+        self._kept = budget.part("admission", self._built.pop)
 
     def known(self, cluster: Name) -> Hooks | None:
         """The hooks of a cluster; None where objects have to be read for them."""
@@ -56,6 +58,6 @@ class ClusterHooks:
         built = self._built.get(cluster)
         if built is None or built.policies is not policies or built.bindings is not bindings:
             hooks = hooks_of([one.value for one in policies], [one.value for one in bindings])
-            built = _Built(policies, bindings, hooks)
-            self._built.set(cluster, built)
+            built = self._built[cluster] = _Built(policies, bindings, hooks)
+            self._kept.hold(cluster, _HOOK_BYTES * (1 + len(policies) + len(bindings)))
         return built.hooks

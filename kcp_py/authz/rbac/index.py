@@ -19,13 +19,21 @@ from kcp_py.request.user import UserInfo
 ACCESS: Final = UNPARSED._replace(verb="access", path="/")
 """The request that a user must be allowed to enter a cluster: the verb `access` on the URL `/`."""
 
-_MOST_ENTERING: Final = 1000
+_MOST_ENTERING: Final = 100
+"""Users of a cluster. They are not counted with its memory, so there are few: at most 100 KB."""
 _LONGEST_ENTERING: Final = 1000
 """Characters of the name and of the groups of a user whose permission to enter is kept: reviews name users of megabytes."""
 _MOST_GROUPS: Final = 64
 """Groups of a user beyond which `known` removes those that no binding names."""
 _MOST_ENTRIES: Final = 100_000
 """Entries of all tables of a cluster. Roles beyond have tables without entries: 10,000 roles could make tables of gigabytes."""
+_ROLE_BYTES: Final = 700
+_BINDING_BYTES: Final = 800
+_SUBJECT_BYTES: Final = 400
+_WORD_BYTES: Final = 60
+_ENTRY_BYTES: Final = 110
+_MOST_TABLE_ENTRIES: Final = 2_000
+"""Of one rule, about: rules with more combinations are matched one by one."""
 _MOST_UNMERGED: Final = 8
 """A subject with more bindings in one place has a table of its own. The bindings of others use the tables that roles share."""
 
@@ -93,12 +101,15 @@ class RBACIndex:
         "_missing",
         "_referred",
         "_roles",
+        "memory",
         "state",
     )
 
     def __init__(self, inherited: RBACIndex | None = None) -> None:
         self.state: object = object()
         """Replaced by each change. Decisions that were made with the present value still hold."""
+        self.memory = 0
+        """Bytes that roles and bindings take, with their tables, about."""
         self._inherited = inherited
         self._roles: dict[Place, _Role] = {}
         self._bindings: dict[Place, Binding] = {}
@@ -127,8 +138,10 @@ class RBACIndex:
         before = self._roles.pop(place, None)
         if before is not None:
             before.give_back()
+            self.memory -= _role_memory(before.rules)
         if role is not None:
-            self._roles[place] = _Role(parse_rules(role.get("rules")), self._budget)
+            made = self._roles[place] = _Role(parse_rules(role.get("rules")), self._budget)
+            self.memory += _role_memory(made.rules)
         self._note_missing(place)
 
     def put_binding(self, place: Place, binding: Mapping[str, Any] | None) -> None:
@@ -140,6 +153,7 @@ class RBACIndex:
         )
         before = self._bindings.pop(place, None)
         if before is not None:
+            self.memory -= _binding_memory(before)
             self._referred[before.role] -= 1
             if not self._referred[before.role]:
                 del self._referred[before.role]
@@ -154,6 +168,7 @@ class RBACIndex:
         if binding is None:
             return
         made = self._bindings[place] = parse_binding(place, binding)
+        self.memory += _binding_memory(made)
         self._referred[made.role] += 1
         self._note_missing(made.role)
         for subject in made.subjects:
@@ -287,3 +302,16 @@ class RBACIndex:
         if not self._missing and (self._inherited is None or not self._inherited._missing):  # noqa: SLF001
             return []
         return list(dict.fromkeys(grant.binding.role_error() for grant in self.grants(user, namespace) if grant.rules is None))
+
+
+def _role_memory(rules: Sequence[PolicyRule]) -> int:
+    """Bytes of a role with its table, where no other role has the same rules."""
+    words = [word for rule in rules for values in rule for word in values]
+    combinations = (len(rule.verbs) * len(rule.api_groups) * len(rule.resources) * max(1, len(rule.resource_names)) for rule in rules)
+    entries = sum(min(count, _MOST_TABLE_ENTRIES) for count in combinations)
+    return _ROLE_BYTES + _WORD_BYTES * len(words) + sum(map(len, words)) + _ENTRY_BYTES * entries
+
+
+def _binding_memory(binding: Binding) -> int:
+    """Bytes of a binding with its places in the index."""
+    return _BINDING_BYTES + sum(_SUBJECT_BYTES + len(name) for _, _, name in binding.subjects)

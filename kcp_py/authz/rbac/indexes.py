@@ -15,7 +15,6 @@ from typing import Any, Final
 import orjson
 
 from kcp_py.aio.cooperative import TimeSlice
-from kcp_py.aio.lru import LRU
 from kcp_py.apis.rbac.policy import GROUP, inherited_objects
 from kcp_py.authz.rbac.index import RBACIndex
 from kcp_py.logicalcluster import Name
@@ -26,8 +25,9 @@ from kcp_py.storage.keys import ResourceKeys, resource_keys
 from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
-_CLUSTERS: Final = 2000
-"""So many indexes are kept, those that were used last. Loading one again costs four reads."""
+_INDEX_BYTES: Final = 1_000
+_MOST_CHANGED: Final = 1_000
+"""Objects of a cluster that may have changed since its index was read. With more of them all is read again."""
 _PAGE: Final = 500
 _NAMESPACED: Final = {"clusterroles": False, "clusterrolebindings": False, "roles": True, "rolebindings": True}
 
@@ -60,14 +60,18 @@ class _Entry:
 class RBACIndexes:
     """A `WriteObserver` of roles and bindings, which gives the index of a cluster.
 
-    The number of clusters whose index is kept is bounded. Changes by other servers arrive with the feed.
+    Indexes count against the budget of all caches; loading one again costs four reads. Changes by other servers arrive with the feed.
+
+    An index that is evicted while it is loaded is told about no further writes. Only requests that had arrived before use it, so such
+    writes are concurrent with these requests.
     """
 
     def __init__(self, access: Access, fanout: Fanout, root: str) -> None:
         """Begin to follow writes. `root` is the prefix of the store's keys."""
         self._access = access
         self._listeners: list[Callable[[Name], None]] = []
-        self._entries: LRU[Name, _Entry] = LRU(_CLUSTERS)
+        self._entries: dict[Name, _Entry] = {}
+        self._kept = access.budget.part("rbac", self._entries.pop)
         self._writing = PendingWrites()
         self._resources: dict[str, ResourceKeys] = {
             resource: resource_keys(root, GROUP, resource, namespaced=namespaced) for resource, namespaced in _NAMESPACED.items()
@@ -76,7 +80,7 @@ class RBACIndexes:
         for keys in self._resources.values():
             access.observe(keys.prefix, self)
             fanout.listen(keys.prefix, partial(self._event, keys))
-        fanout.listen_gaps(self._entries.clear)
+        fanout.listen_gaps(self._clear)
 
     def current(self, cluster: Name) -> RBACIndex | None:
         """The index of a cluster, where nothing has to be read for it; else None."""
@@ -91,14 +95,20 @@ class RBACIndexes:
         """
         entry = self._entries.get(cluster)
         if entry is None:
-            entry = _Entry()
-            self._entries.set(cluster, entry)
+            entry = self._entries[cluster] = _Entry()
+            # A write that began before the entry may show its outcome to readers after the entry was loaded.
+            prefixes = tuple(keys.cluster_prefix(cluster) for keys in self._resources.values())
+            begun = self._writing.keys()
+            entry.changed.update((key, object()) for key in begun if key.startswith(prefixes))
+            self._kept.hold(cluster, _INDEX_BYTES)
         if entry.changed or not entry.loaded:
             async with entry.lock:
                 if not entry.loaded:
                     await self._load(cluster, entry)
                 if entry.changed:
                     await self._refresh(entry)
+            if self._entries.get(cluster) is entry:
+                self._kept.hold(cluster, _INDEX_BYTES + entry.index.memory)
         return entry.index
 
     def listen(self, listener: Callable[[Name], None]) -> None:
@@ -110,7 +120,12 @@ class RBACIndexes:
 
     def forget(self, cluster: Name) -> None:
         """Drop the index of a cluster that is gone."""
-        self._entries.pop(cluster)
+        if self._entries.pop(cluster, None) is not None:
+            self._kept.release(cluster)
+
+    def _clear(self) -> None:
+        self._entries.clear()
+        self._kept.clear()
 
     # WriteObserver
 
@@ -132,10 +147,12 @@ class RBACIndexes:
             listener(cluster)
 
     def _mark(self, cluster: Name, keys: Sequence[str]) -> None:
-        entry = self._entries.peek(cluster)
+        entry = self._entries.get(cluster)
         if entry is not None:
             # The write that creates a cluster stores its LogicalCluster, too.
             entry.changed.update((key, object()) for key in keys if key.startswith(self._prefixes))
+            if len(entry.changed) > _MOST_CHANGED:
+                self.forget(cluster)
 
     # Reading
 

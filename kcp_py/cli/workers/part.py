@@ -180,6 +180,7 @@ def shared_among(options: Options) -> Options:
     return dataclasses.replace(
         options,
         max_body_bytes_in_flight=total,
+        cluster_cache_bytes=options.cluster_cache_bytes // options.workers,
         watch_history_bytes=options.watch_history_bytes // options.workers,
         max_cluster_body_bytes_in_flight=min(options.max_cluster_body_bytes_in_flight, total),
     )

@@ -19,6 +19,7 @@ from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersion
 from kcp_py.apimachinery.serializer.protobuf import has_message
 from kcp_py.registry.catalog.upstream import NoUpstreamKinds, UpstreamForm, UpstreamKinds
+from kcp_py.registry.clusterbudget import Cost
 from kcp_py.registry.conversion import NoWebhooks, WebhookConverter, Webhooks
 from kcp_py.registry.custom_resources import CustomResourceStrategy, printer_columns
 from kcp_py.registry.discovery import version_order
@@ -36,6 +37,10 @@ from kcp_py.storage.keys import CUSTOM_RESOURCES, resource_keys
 
 _TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery offers of a CRD that is being deleted."""
+
+_COMPILED_BYTES: Final = 20_000
+_COMPILED_FACTOR: Final = 8
+"""Bytes that a CRD takes when its schemas have been used, by the bytes of its `spec`."""
 
 _RULES: Final = b'"x-kubernetes-validations"'
 
@@ -60,19 +65,23 @@ class Settings(NamedTuple):
 class CompiledCRD:
     """The resources of one CRD, one per served version. Immutable; compared by identity, which is content."""
 
-    __slots__ = ("__weakref__", "digest", "established", "group", "name", "plural", "resources", "terminating")
+    __slots__ = ("__weakref__", "cost", "digest", "established", "group", "name", "names", "plural", "resources", "terminating")
 
     def __init__(self, digest: bytes, crd: Mapping[str, Any], settings: Settings) -> None:
         self.digest = digest
         self.group: str = crd["spec"]["group"]
         self.plural: str = crd["spec"]["names"]["plural"]
         self.name = crd_name(crd["spec"])
+        self.names = _held_names(crd)
+        """Shared with the CRDs of all clusters that hold the same ones."""
+        self.cost: Final = Cost(_COMPILED_BYTES + _COMPILED_FACTOR * len(orjson.dumps(crd["spec"])))
+        """The memory of all versions once their schemas have been used."""
         self.established = is_condition_true(crd, "Established")
         self.terminating = is_condition_true(crd, "Terminating") or bool(crd["metadata"].get("deletionTimestamp"))
         if not self.established or self.terminating:
             settings = settings._replace(defaults=NONE)
         self.resources: tuple[ServedResource, ...] = tuple(
-            _resources(crd, settings, digest, established=self.established, terminating=self.terminating)
+            _resources(crd, settings, digest, cost=self.cost, established=self.established, terminating=self.terminating)
         )
 
 
@@ -238,7 +247,7 @@ def _digest(crd: Mapping[str, Any]) -> bytes:
 
 
 def _resources(
-    crd: Mapping[str, Any], settings: Settings, digest: bytes, *, established: bool, terminating: bool
+    crd: Mapping[str, Any], settings: Settings, digest: bytes, *, cost: Cost, established: bool, terminating: bool
 ) -> Sequence[ServedResource]:
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -287,6 +296,7 @@ def _resources(
             merge_types=merge_types,
             annotated=settings.annotated,
             discoverable=established,
+            cost=cost,
             digest=hashlib.sha256(digest + version["name"].encode()).digest() if digest else b"",
             **_rules(spec, version, forms.get(version["name"]), defaults=settings.defaults),
         )

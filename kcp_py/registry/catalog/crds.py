@@ -14,9 +14,10 @@ from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.catalog.compilation import CompiledCRDs, HeldNames, same_content
+from kcp_py.registry.catalog.compilation import CompiledCRD, CompiledCRDs, HeldNames, same_content
 from kcp_py.registry.catalog.crdindex import CRDIndex
 from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource
+from kcp_py.registry.clusterbudget import ClusterBudget, Part, Shared
 from kcp_py.registry.clustercache import ClusterCache
 from kcp_py.registry.default_events import origin_of_crd
 from kcp_py.registry.resource import Served
@@ -37,7 +38,7 @@ class CRDSource(ResourceSource):
 
     tells_single = True
 
-    def __init__(self, access: Access, fanout: Fanout, compiled: CompiledCRDs, keys: ResourceKeys, *, capacity: int = 2_000) -> None:
+    def __init__(self, access: Access, fanout: Fanout, compiled: CompiledCRDs, keys: ResourceKeys) -> None:
         """Follow CRDs.
 
         Args:
@@ -45,12 +46,11 @@ class CRDSource(ResourceSource):
             fanout: the changes of the store.
             compiled: compiles CRDs, once for all clusters with the same.
             keys: of CRDs.
-            capacity: of so many clusters the CRDs are kept.
         """
         self.compiled = compiled
         self._fanout = fanout
         self.keys = keys
-        self._crds = _CRDCache(access.storage, compiled, keys, capacity=capacity)
+        self._crds = _CRDCache(access.storage, compiled, keys, budget=access.budget)
         self._index = CRDIndex(access.storage, keys)
         self._glanced: LRU[object, bool] = LRU(_GLANCED)
         """The compiled forms that `resource_in` has used last."""
@@ -133,6 +133,8 @@ class _LoadedCRD(NamedTuple):
     """None: it is malformed."""
     served: Sequence[Served]
     """Empty: it serves nothing."""
+    compiled: CompiledCRD | None
+    """None: it serves nothing."""
 
 
 class _Progress:
@@ -189,25 +191,49 @@ class _Progress:
 
 _PAGE: Final = 32
 """CRDs that are read at once: some are large."""
+_CLUSTER_BYTES: Final = 600
+_CRD_BYTES: Final = 800
+"""Of a CRD in a cluster, without its compiled form."""
+_NAMES_BYTES: Final = 900
+"""Of the names of a CRD where they are not those of its compiled form."""
 
 
 class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
     """The CRDs of each cluster by key, in order, loaded on demand; None, which is not kept, for a cluster without any."""
 
-    def __init__(self, storage: Storage, compiled: CompiledCRDs, keys: ResourceKeys, *, capacity: int) -> None:
-        super().__init__(self._load, capacity=capacity)
+    def __init__(self, storage: Storage, compiled: CompiledCRDs, keys: ResourceKeys, *, budget: ClusterBudget) -> None:
+        # The values refer to what the progress keeps, and are counted with it.
+        super().__init__(self._load, budget=budget, name="definitions", weigh=lambda _cluster, _loaded: 0)
         self._storage = storage
         self._compiled = compiled
         self._keys = keys
-        self._progress: LRU[Name, _Progress] = LRU(capacity)
+        self._progress: dict[Name, _Progress] = {}
+        self._kept: Part[Name] = budget.part("definitions", lambda cluster: self._progress.pop(cluster, None))
 
     def changed(self, cluster: Name, key: str, *, gone: bool) -> None:
         """The feed has brought a change of a CRD."""
         self._note(cluster, (key,))
-        if gone and (progress := self._progress.peek(cluster)) is not None:
+        if gone and (progress := self._progress.get(cluster)) is not None:
             progress.forget(key)
-            if not progress.loaded:
-                self._progress.pop(cluster)
+            self._keep(cluster, progress)
+
+    def _keep(self, cluster: Name, progress: _Progress) -> None:
+        """Count the progress of a cluster, as it is now, or keep it no longer where nothing is loaded."""
+        if self._progress.get(cluster) is not progress:
+            return
+        if not progress.loaded:
+            del self._progress[cluster]
+            self._kept.release(cluster)
+            return
+        size = _CLUSTER_BYTES
+        shared: dict[Shared, None] = {}
+        for one in progress.loaded.values():
+            size += _CRD_BYTES
+            if one.compiled is not None:
+                shared[one.compiled.cost] = None
+            if one.names is not None and (one.compiled is None or one.compiled.names is not one.names):
+                size += _NAMES_BYTES
+        self._kept.hold(cluster, size, shared)
 
     async def load_one(self, key: str) -> _LoadedCRD | None:
         """A CRD as it is stored, without keeping it: requests over all clusters read one of each."""
@@ -217,19 +243,19 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
     def clear(self) -> None:
         super().clear()
         self._progress.clear()
+        self._kept.clear()
 
     async def _load(self, cluster: Name) -> Mapping[str, _LoadedCRD] | None:
         progress = self._progress.get(cluster)
         if progress is None:
-            progress = _Progress()
-            self._progress.set(cluster, progress)
+            progress = self._progress[cluster] = _Progress()
+            self._kept.hold(cluster, _CLUSTER_BYTES)
         begun = progress.begin()
         loaded = await self._read_changed(progress) if progress.listed else await self._read_all(cluster, progress.loaded)
         if not self.is_writing(cluster):
             # While a write is under way, a read may show the state before it.
             progress.merge(begun, loaded)
-        if not progress.loaded and self._progress.peek(cluster) is progress:
-            self._progress.pop(cluster)
+        self._keep(cluster, progress)
         return loaded or None
 
     async def _read_changed(self, progress: _Progress) -> dict[str, _LoadedCRD]:
@@ -281,18 +307,18 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
             key = self._keys.parse(item.key)
             _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))
         if compiled is None:
-            return _LoadedCRD(item.mod_revision, names, ())
+            return _LoadedCRD(item.mod_revision, names, (), None)
         guards = (Compare(item.key, mod_revision=item.mod_revision),)
         life = (Compare(item.key, create_revision=item.create_revision),)
         origin = origin_of_crd(item) if any(resource.default_objects for resource in compiled.resources) else None
         served = [
             Served(resource, item.mod_revision, guards, life, origin, per_cluster=True, shared=compiled) for resource in compiled.resources
         ]
-        return _LoadedCRD(item.mod_revision, names, served)
+        return _LoadedCRD(item.mod_revision, compiled.names if names == compiled.names else names, served, compiled)
 
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
         super()._note(cluster, keys)
-        if (progress := self._progress.peek(cluster)) is not None:
+        if (progress := self._progress.get(cluster)) is not None:
             own = [key for key in keys if key.startswith(self._keys.prefix)]
             if own or not keys:
                 progress.note(own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionKind
+from kcp_py.registry.clusterbudget import Shared
 from kcp_py.registry.resource import ResourceKey, Served, ServedResource
 
 _NOTHING: Final[Mapping[ResourceKey, Served]] = MappingProxyType({})
@@ -41,6 +42,15 @@ class ResourceTable:
         if not self._digest:
             self._digest = digest_of(one.resource for one in self.served.values())
         return self._digest
+
+    @property
+    def count(self) -> int:
+        """How many resources not every cluster serves, each version for itself."""
+        return len(self.served)
+
+    def shared(self) -> Collection[Shared]:
+        """The costs of the compiled forms of the resources, which other clusters may have as well; each once."""
+        return _costs(one.resource for one in self.served.values())
 
     def find(self, group: str, version: str, resource: str) -> Served | None:
         """The resource that a URL names."""
@@ -93,7 +103,7 @@ class ResourceTable:
 class ResourceUnion:
     """What at least one cluster serves, for documents. No request is answered by it: it does not say which cluster serves what."""
 
-    __slots__ = ("_resources", "digest")
+    __slots__ = ("_resources", "_shared", "count", "digest")
 
     def __init__(self, everywhere: Mapping[ResourceKey, Served], resources: Iterable[ServedResource]) -> None:
         """Put a union together.
@@ -103,6 +113,9 @@ class ResourceUnion:
             resources: what some clusters serve besides, as discovery names it.
         """
         own = tuple(resources)
+        self.count = len(own)
+        """How many resources not every cluster serves, each version for itself."""
+        self._shared = _costs(own)
         self._resources = (*(served.resource for served in everywhere.values()), *own)
         self.digest = digest_of(own)
         """Equal for unions of the same resources: documents are shared by it."""
@@ -110,6 +123,14 @@ class ResourceUnion:
     def resources(self) -> Iterable[ServedResource]:
         """Everything that discovery names."""
         return self._resources
+
+    def shared(self) -> Collection[Shared]:
+        """The costs of the compiled forms of the resources, each once."""
+        return self._shared
+
+
+def _costs(resources: Iterable[ServedResource]) -> Collection[Shared]:
+    return dict.fromkeys(resource.cost for resource in resources if resource.cost is not None)
 
 
 def digest_of(resources: Iterable[ServedResource]) -> bytes:

@@ -1,7 +1,7 @@
 """`ResourceTables`: which resources each logical cluster serves, as the sum of all sources.
 
 A table is worked out when its cluster is first asked for, kept while it is used, and dropped when something changes that one of the
-sources depends on. Tables of all clusters are bounded in number; compiled schemas and documents are shared by content.
+sources depends on. Tables of all clusters count against the budget of all caches; compiled schemas and documents are shared by content.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from kcp_py.registry.resource import ResourceKey, Served, ServedResource
 from kcp_py.registry.store.access import Access
 from kcp_py.watchcache import Fanout, ObjectEvent
 
+_MOST_DEPENDENT: Final = 2_000
+"""Of so many clusters it is known which others their tables depend on. It has to be known while a table is loaded, so it is bounded by
+number and not by the budget, which counts tables that are loaded. Only sources of programs have such clusters."""
+_TABLE_BYTES: Final = 400
+_RESOURCE_BYTES: Final = 160
+
 
 class ResourceTables(ClusterCache[ResourceTable]):
-    """The tables of all clusters, worked out on demand; a bounded number is kept."""
+    """The tables of all clusters, worked out on demand."""
 
     def __init__(
         self,
@@ -31,7 +37,6 @@ class ResourceTables(ClusterCache[ResourceTable]):
         fanout: Fanout,
         sources: Iterable[ResourceSource],
         *,
-        capacity: int = 2_000,
         attachments: Attachments | None = None,
     ) -> None:
         """Follow everything that the sources depend on.
@@ -40,12 +45,10 @@ class ResourceTables(ClusterCache[ResourceTable]):
             access: where writes are observed.
             fanout: the changes of the store.
             sources: in the order of precedence, connected.
-            capacity: how many tables are kept.
             attachments: further subresources of what single clusters serve.
         """
-        super().__init__(self._load, capacity=capacity)
+        super().__init__(self._load, budget=access.budget, name="tables", weigh=_weigh)
         self._attachments = attachments or Attachments()
-        self._capacity = capacity
         self._access = access
         self._fanout = fanout
         everywhere: dict[ResourceKey, Served] = {}
@@ -273,7 +276,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
         for other in others:
             self._dependents.setdefault(other, set()).add(cluster)
         # While there are listeners, the dependencies of all clusters that they ask for have to be known.
-        while len(self._foreign) > self._capacity and not self._listeners:
+        while len(self._foreign) > _MOST_DEPENDENT and not self._listeners:
             oldest = next(iter(self._foreign))
             self._unregister(oldest)
             super()._note(oldest, ())
@@ -284,3 +287,9 @@ class ResourceTables(ClusterCache[ResourceTable]):
             dependents.discard(cluster)
             if not dependents:
                 del self._dependents[other]
+
+
+def _weigh(cluster: Name, table: ResourceTable) -> int:
+    """The memory of a table with the indexes that it makes later. The resources in it belong to the sources; an empty one is shared."""
+    del cluster
+    return _TABLE_BYTES + _RESOURCE_BYTES * len(table.served) if table.served else 0

@@ -25,6 +25,7 @@ from typing import Any, Final
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import ROOT, Name, is_system
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterlimits import NO_LIMITS, Limits, Used, limits_of
 from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.quota.growth import growth_of
@@ -63,6 +64,7 @@ class QuotaLedger:
         shared: bool,
         quotas: bool = True,
         limits: Limits = NO_LIMITS,
+        budget: ClusterBudget | None = None,
     ) -> None:
         """A ledger; `start` reads which clusters have quotas and limits.
 
@@ -73,6 +75,7 @@ class QuotaLedger:
             shared: whether other servers write to the store.
             quotas: whether ResourceQuotas are charged.
             limits: of clusters that state none.
+            budget: of the memory of all caches.
         """
         self._storage = storage
         self._root = root
@@ -81,9 +84,11 @@ class QuotaLedger:
         self._quotas = quotas
         self._defaults = limits
         self._all_limited = limits.counted
-        self._views = Views(storage, root, commit, shared=shared, quotas=quotas, defaults=limits)
+        self._views = Views(storage, root, commit, shared=shared, quotas=quotas, defaults=limits, budget=budget)
         self._keys = self._views.quota_keys
         self._own_prefixes = frozenset({self._views.cluster_keys.prefix, *((self._keys.prefix,) if quotas else ())})
+        # Not a cache: which clusters have quotas must be known without a read for each write, so this grows with their number (about 120
+        # bytes each).
         self._known: set[Name] = set()
         self._busy: dict[Name, _Account] = {}
         self._refused = dict.fromkeys(Used._fields, 0)

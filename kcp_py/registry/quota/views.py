@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.aio.lru import LRU
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterlimits import NO_LIMITS, Limits, Used, limits_of
 from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.quota.counting import count
@@ -32,15 +32,24 @@ Commit = Callable[[Name, Iterable[str], Sequence[Compare], Sequence[Operation]],
 
 UNCOUNTED: Final = b"{}"
 """A usage that has to be counted."""
-_CACHED_CLUSTERS: Final = 512
+_VIEW_BYTES: Final = 1_500
+_QUOTA_BYTES: Final = 3_000
 _ATTEMPTS: Final = 64
 
 
 class Views:
-    """Reads and counts the quotas and limits of clusters. It keeps those of the clusters that were written to last."""
+    """Reads and counts the quotas and limits of clusters. It keeps those of clusters that were written to, within the budget."""
 
     def __init__(
-        self, storage: Storage, root: str, commit: Commit, *, shared: bool, quotas: bool = True, defaults: Limits = NO_LIMITS
+        self,
+        storage: Storage,
+        root: str,
+        commit: Commit,
+        *,
+        shared: bool,
+        quotas: bool = True,
+        defaults: Limits = NO_LIMITS,
+        budget: ClusterBudget | None = None,
     ) -> None:
         """Read nothing yet.
 
@@ -51,6 +60,7 @@ class Views:
             shared: whether other servers write to the store.
             quotas: whether ResourceQuotas are charged.
             defaults: the limits of clusters that state none.
+            budget: of the memory of all caches; one of its own without it.
         """
         self._storage = storage
         self._root = root
@@ -62,13 +72,24 @@ class Views:
         self._charged_prefix = self.quota_keys.prefix if quotas else "\0"
         self.cluster_keys: Final = resource_keys(root, *CLUSTERS, namespaced=False)
         self.usage_folder: Final = f"{root}/.kcp-py/usage/"
-        views: LRU[Name, View] = LRU(_CACHED_CLUSTERS)
-        self.cached: Final = views.get
+        self._views: dict[Name, View] = {}
+        self._kept = (budget or ClusterBudget()).part("quotas", self._views.pop)
+        self._loading: dict[Name, object] = {}
+        """The latest load of a cluster, unless its view was replaced or dropped since it began."""
+        self.cached: Final = self._views.get
         """The view of a cluster, if it is kept."""
-        self.keep: Final = views.set
+
+    def keep(self, cluster: Name, view: View) -> None:
         """Keep the view of a cluster."""
-        self.drop: Final = views.pop
-        """Forget the view of a cluster."""
+        self._loading.pop(cluster, None)
+        self._views[cluster] = view
+        self._kept.hold(cluster, _VIEW_BYTES + _QUOTA_BYTES * len(view.quotas))
+
+    def drop(self, cluster: Name) -> None:
+        """Forget the view of a cluster. A load that is under way is not kept."""
+        self._loading.pop(cluster, None)
+        if self._views.pop(cluster, None) is not None:
+            self._kept.release(cluster)
 
     def guard(self, cluster: Name) -> str:
         """The key that guards the quotas and limits of a cluster."""
@@ -84,25 +105,35 @@ class Views:
         return limits_of(cluster, annotations, self._defaults)
 
     async def load(self, cluster: Name) -> View:
-        """Read the quotas and limits of a cluster.
+        """Read the quotas and limits of a cluster. The view is kept unless a newer one is known, or none may be kept, when it is complete.
 
         Raises:
             StorageError: the store could not be read.
         """
+        token = self._loading[cluster] = object()
+        try:
+            view = await self._read(cluster)
+        finally:
+            latest = self._loading.get(cluster) is token
+            if latest:
+                del self._loading[cluster]
+        if latest:
+            self.keep(cluster, view)
+        return view
+
+    async def _read(self, cluster: Name) -> View:
         # The guard first: a quota that comes between the reads changes it, so that a transaction on this view fails.
         guard = await self._storage.get(self.guard(cluster)) if self._shared else None
         items = (await self._storage.range(self.quota_keys.cluster_prefix(cluster))).items
         stated = await self._storage.get(self.cluster_keys.object_key(cluster, "", CLUSTER_OBJECT))
         usage = await self._storage.get(self.usage(cluster))
-        view = View(
+        return View(
             cluster,
             guard.mod_revision if guard is not None else 0,
             {item.key: Quota(item) for item in items},
             self.limits(cluster, stated.value if stated is not None else None),
             None if usage is None else Usage(usage.key, usage.mod_revision, read_used(usage.value)),
         )
-        self.keep(cluster, view)
-        return view
 
     async def filled(self, cluster: Name) -> View:
         """The quotas and limits of a cluster, each with its usage.

@@ -14,6 +14,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.resource import Served, ServedResource
@@ -78,6 +79,9 @@ class Access:
 
     observers: dict[str, list[WriteObserver]] = field(default_factory=dict)
     """Prefix of a resource -> the caches that follow its writes, so that they are right for each reader of a write."""
+
+    budget: ClusterBudget = field(default_factory=ClusterBudget)
+    """The memory of the caches of clusters."""
 
     range_cache: RangeCache | None = field(init=False)
     """Cached parts of lists, where the store can report when they are outdated."""

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import orjson
 
-from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.serializer.protobuf import enclose
 from kcp_py.apimachinery.serializer.protobuf import encode as encode_message
@@ -32,8 +31,10 @@ from kcp_py.server.negotiation import (
     wants_pretty,
 )
 
-_SHARED_TABLES: Final = 256
-"""Documents of so many different sets of resources are kept."""
+_DOCUMENTS_BYTES: Final = 200_000
+"""What the documents about a set of resources take, without those of the resources themselves: they describe all built-in kinds, too."""
+_RESOURCE_BYTES: Final = 3_000
+"""What a resource that not every cluster serves takes in documents of discovery. Documents of OpenAPI have bounds of their own."""
 
 
 class _Described:
@@ -54,7 +55,9 @@ class Documents:
     def __init__(self, backend: Backend, *, server_address: str) -> None:
         self._backend = backend
         self._server_address = server_address
-        self._described: LRU[bytes, _Described] = LRU(_SHARED_TABLES)
+        self._described: dict[bytes, _Described] = {}
+        """By the digest of the table: clusters that serve the same resources share them."""
+        self._kept = backend.access.budget.part("documents", self._described.pop)
         self._fragments = FragmentCache()
 
     async def answer(self, exchange: Exchange) -> None:
@@ -119,8 +122,10 @@ class Documents:
     def _describe(self, table: ResourceTable | ResourceUnion) -> _Described:
         found = self._described.get(table.digest)
         if found is None:
-            found = _Described(table, self._server_address, self._fragments)
-            self._described.set(table.digest, found)
+            found = self._described[table.digest] = _Described(table, self._server_address, self._fragments)
+            self._kept.hold(table.digest, _DOCUMENTS_BYTES + _RESOURCE_BYTES * table.count, table.shared())
+        else:
+            self._backend.access.budget.use(table.digest)
         return found
 
     async def _send_roots(self, exchange: Exchange, plain: Document, aggregated: Any) -> None:

@@ -204,3 +204,58 @@ async def test_the_current_index_needs_no_read(registry: Registry, indexes: RBAC
     assert indexes.current(A) is not None
     indexes.forget(A)
     assert indexes.current(A) is None
+
+
+async def test_an_index_that_is_read_while_an_object_is_written(registry: Registry, indexes: RBACIndexes) -> None:
+    """Once readers see the write, decisions do, too, although the index was evicted and read again before."""
+    role_put, binding_put = puts(A)
+    await registry.storage.transact([], [role_put])
+    indexes.writing(A, [binding_put.key])
+    indexes._kept.evict(A)
+    assert not await allowed(indexes)
+    await registry.storage.transact([], [binding_put])
+    assert await allowed(indexes)
+    indexes.written(A, [binding_put.key])
+    assert await allowed(indexes)
+
+
+async def test_an_index_that_is_evicted_while_it_is_read(registry: Registry, storage: CountingStorage, indexes: RBACIndexes) -> None:
+    """An index that was read before a write does not decide about requests that arrive after it."""
+    await registry.storage.transact([], puts(A))
+    storage.held = asyncio.Event()
+    deciding = asyncio.ensure_future(allowed(indexes))
+    while storage.ranges < 1:
+        await asyncio.sleep(0)
+    indexes._kept.evict(A)
+    storage.held.set()
+    storage.held = None
+    await registry.access.transact(A, BINDINGS, [], [Delete(BINDINGS.object_key(A, "", "b"))])
+    await deciding
+    assert not await allowed(indexes)
+
+
+async def test_very_many_changes_of_a_cluster_that_asks_nothing(registry: Registry, indexes: RBACIndexes) -> None:
+    """They are not remembered one by one: the index is read again as a whole."""
+    await registry.storage.transact([], puts(A))
+    assert await allowed(indexes)
+    keys = [BINDINGS.object_key(A, "", f"other-{number}") for number in range(1_001)]
+    for key in keys:
+        indexes.writing(A, [key])
+        indexes.written(A, [key])
+    assert len(indexes._entries) == len(indexes._kept) == 0
+    await registry.access.transact(A, BINDINGS, [], [Delete(BINDINGS.object_key(A, "", "b"))])
+    assert not await allowed(indexes)
+
+
+async def test_memory_follows_the_objects(registry: Registry, indexes: RBACIndexes) -> None:
+    """An index counts what it has, and nothing once it is forgotten."""
+    before = registry.access.budget.size
+    await registry.storage.transact([], puts(A))
+    index = await indexes.get(A)
+    held = registry.access.budget.size - before
+    assert held > index.memory > 0
+    await registry.access.transact(A, BINDINGS, [], [Delete(put.key) for put in puts(A)])
+    assert (await indexes.get(A)).memory == 0
+    assert registry.access.budget.size - before < held
+    indexes.forget(A)
+    assert registry.access.budget.size == before

@@ -11,6 +11,7 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource
 from kcp_py.apis.upstream.resources import upstream_resources
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog import tables as tables_module
 from kcp_py.registry.catalog.source import Dependency, ResourceSource, SourceContext
 from kcp_py.registry.catalog.tables import ResourceTables
 from kcp_py.registry.resource import Served
@@ -166,9 +167,10 @@ async def test_every_guard_has_to_hold(
     assert not [item for item in await registry.keys(A) if "priorityclasses" in item]
 
 
-async def test_what_is_known_of_dependencies_is_bounded(registry: Registry, source: BoundSource) -> None:
+async def test_what_is_known_of_dependencies_is_bounded(registry: Registry, source: BoundSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table whose dependencies had to be forgotten is forgotten with them, and worked out again."""
-    tables = ResourceTables(registry.access, registry.fanout, [source], capacity=2)
+    tables = ResourceTables(registry.access, registry.fanout, [source])
+    monkeypatch.setattr(tables_module, "_MOST_DEPENDENT", 2)
     await export(registry, B)
     clusters = [Name(f"bound-{number}") for number in range(5)]
     for cluster in clusters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kcp_py.registry.catalog.compilation import CompiledCRDs
 from kcp_py.registry.catalog.crds import CRDSource
 from kcp_py.registry.catalog.static import StaticSource
 from kcp_py.registry.catalog.tables import ResourceTables
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.storage.contract import Compare
 from kcp_py.storage.keys import resource_keys
 from tests.client.registry import CRDS, ROOT, Registry, make_crd
@@ -132,11 +134,12 @@ async def test_a_table_for_documents_serves_nothing_itself(registry: Registry, e
 async def test_tables_are_bounded(registry: Registry, storage: SteppedStorage) -> None:
     """One that had to go is worked out again."""
     keys = resource_keys(ROOT, CRDS.group, CRDS.resource, namespaced=False)
-    crds = CRDSource(registry.access, registry.fanout, CompiledCRDs(ROOT), keys, capacity=2)
-    tables = ResourceTables(registry.access, registry.fanout, (StaticSource(builtin_resources(ROOT)), crds), capacity=2)
+    access = replace(registry.access, budget=ClusterBudget(0))
+    crds = CRDSource(access, registry.fanout, CompiledCRDs(ROOT), keys)
+    tables = ResourceTables(access, registry.fanout, (StaticSource(builtin_resources(ROOT)), crds))
     for cluster in (A, B, C):
         await tables.get(cluster)
-    assert (len(tables), tables.cached(A), tables.cached(C)) == (2, None, tables.builtin_table)
+    assert (len(tables), tables.cached(A), tables.cached(C)) == (1, None, tables.builtin_table)
     before = storage.ranges
     await tables.get(C)
     await tables.get(A)
