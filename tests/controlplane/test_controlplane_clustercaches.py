@@ -94,7 +94,7 @@ async def test_estimates_are_those_of_the_interpreter(tmp_path: Path, kind: str)
             await backend.clusters.ensure(name)
             await backend.access.storage.transact((), content(name, kind) if kind != "nothing" else ())
         await backend.fanout.reached(await backend.access.storage.revision())
-        # What is made once for all clusters is made by the first one.
+        # The first cluster makes the values that all clusters share.
         await touch(control_plane, names[0])
         gc.collect()
         before = budget.size
