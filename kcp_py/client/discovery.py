@@ -15,7 +15,8 @@ from kcp_py.logicalcluster import Name
 _FRESH_SECONDS: Final = 10.0
 """How long a resource that was found is not asked for again. One that was not found is asked for each time."""
 _CLUSTERS: Final = 500
-"""Clusters whose documents are kept."""
+"""Clusters whose documents are kept. Bounded by number: the client may be in another process than the caches of clusters and their budget,
+and keeps them for seconds."""
 
 Fetch = Callable[[Name, str], Awaitable[Any]]
 """(cluster, path) -> the aggregated discovery document at `/api` or `/apis`."""

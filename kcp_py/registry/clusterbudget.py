@@ -123,6 +123,8 @@ class ClusterBudget:
         """How many clusters were evicted."""
         self._keys: OrderedDict[Hashable, int] = OrderedDict()
         """Bytes by key, the least recently used first."""
+        self.use_present: Final = self._keys.move_to_end
+        """`use` of a key that has an entry, which each request calls. A method of the dictionary itself costs no further call."""
         self._shared: dict[Shared, list[int]] = {}
         """Shared value -> how many entries refer to it, and its bytes."""
         self._parts: list[Part[Any]] = []

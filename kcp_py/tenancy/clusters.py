@@ -63,7 +63,7 @@ class LogicalClusters(ClusterCache[ClusterState | None]):
             limits: of clusters that state none.
         """
         super().__init__(self._load, budget=access.budget, name="clusters", weigh=_weigh)
-        values, use = self._values, access.budget.use
+        values, use = self._values, access.budget.use_present
 
         def cached(cluster: Name) -> ClusterState | None:
             value = values.get(cluster)

@@ -97,3 +97,23 @@ async def test_a_crd_of_another_schema_has_nothing_to_do_with_the_kind(tmp_path:
         made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **storage_class("one")}
         await api.ok("POST", CLASSES, made)
         assert not await names(classes)
+
+
+async def test_objects_count_against_the_budget(tmp_path: Path) -> None:
+    """By their stored bytes, until the cluster is evicted; they are read again then."""
+    async with serving(tmp_path) as api:
+        budget = api.control_plane.backend.access.budget
+        classes = classes_of(api)
+        await api.ok("POST", CRDS, crds_named(["storageclasses"])[0])
+        await established(api, "a", "storageclasses.storage.k8s.io")
+        await api.ok("POST", CLASSES, storage_class("one"))
+        assert await names(classes) == [("one", "p")]
+        few = budget.sizes()["admission",]
+        await api.ok("POST", CLASSES, {**storage_class("long"), "metadata": {"name": "long", "annotations": {"a": "x" * 10_000}}})
+        await names(classes)
+        assert budget.sizes()["admission",] - few > 10_000
+        for cache in classes._caches.values():
+            cache._part.evict(Name("a"))
+            assert len(cache) == 0
+        assert budget.sizes()["admission",] < few
+        assert [name for name, _ in await names(classes)] == ["long", "one"]

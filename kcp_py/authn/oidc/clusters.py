@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from kcp_py.authn.oidc.tokens import JWTTokens
 
 _CLUSTERS: Final = 1000
-"""Clusters whose compiled rules, keys and verified tokens are kept, those that were used last."""
+"""Clusters whose compiled rules, keys and verified tokens are kept, those that were used last. Bounded by number and not by the budget of
+clusters: the keys of a provider are read again by a request to it, and not from the store."""
 _KEPT_TOKENS: Final = 256
 """Verified tokens that are kept for one cluster."""
 _BUDGET: Final = 100_000

@@ -29,7 +29,8 @@ from kcp_py.storage.keys import CUSTOM_RESOURCES, ResourceKeys, resource_keys
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _KEPT: Final = 16384
-"""Objects, about 400 bytes each. Reading one again costs one read."""
+"""Objects, about 400 bytes each. Reading one again costs one read. Bounded by number and not by the budget of clusters: each token in use
+has its own, in clusters that are busy."""
 _RESOURCES: Final = {"serviceaccounts": True, "secrets": True, "pods": True, "nodes": False}
 
 

@@ -21,6 +21,7 @@ DISCOVERY: Final = PolicyRule(("get", "head"), non_resource_urls=("/api", "/api/
 _READS: Final = frozenset(("get", "list", "watch"))
 """Over all clusters nothing else is served. The other verbs are for single clusters, `impersonate` among them."""
 _KEPT_DECISIONS: Final = 4096
+"""Bounded by number and not by the budget of clusters: they belong to users, and take about 1 KB each."""
 _KEPT_SIGHTS: Final = 256
 _LONGEST_QUESTION: Final = 1000
 """Characters of the user and the request of which a decision is kept."""

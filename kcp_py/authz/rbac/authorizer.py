@@ -23,6 +23,7 @@ ACCESS_DENIED: Final = DENIED._replace(reason="access denied")
 
 
 _KEPT_DECISIONS: Final = 4096
+"""Bounded by number and not by the budget of clusters: those of users and not of clusters, at about 1 KB each, and at most 4 KB."""
 _LONGEST_QUESTION: Final = 1000
 """Characters of the user, of the path and of the name. Decisions about longer ones are not kept: impersonated users and objects of field
 selectors have names of many kilobytes."""

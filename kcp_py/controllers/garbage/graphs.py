@@ -9,6 +9,8 @@ from kcp_py.controllers.garbage.graph import Graph
 from kcp_py.logicalcluster import Name
 
 MOST_CLUSTERS: Final = 2_000
+"""Clusters whose graphs are kept, about 1 KB each without edges. Not counted against the budget of the caches of clusters: controllers may
+run in a process without these caches, and graphs that are not used for a while are removed in any case."""
 MOST_EDGES: Final = 500_000
 """Owner references that all graphs together may hold, at about 300 bytes each."""
 

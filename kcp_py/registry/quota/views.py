@@ -73,7 +73,7 @@ class Views:
         self.cluster_keys: Final = resource_keys(root, *CLUSTERS, namespaced=False)
         self.usage_folder: Final = f"{root}/.kcp-py/usage/"
         self._views: dict[Name, View] = {}
-        self._kept = (budget or ClusterBudget()).part("quotas", self._views.pop)
+        self._kept = (ClusterBudget() if budget is None else budget).part("quotas", self._views.pop)
         self._loading: dict[Name, object] = {}
         """The latest load of a cluster, unless its view was replaced or dropped since it began."""
         self.cached: Final = self._views.get

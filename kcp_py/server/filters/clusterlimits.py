@@ -29,6 +29,8 @@ RETRY_AFTER_SECONDS: Final = 1
 
 _COUNTED_ROOTS: Final = frozenset(("api", "apis", "openapi"))
 _BUCKETS: Final = 50_000
+"""Clusters with limits whose rates are kept, about 250 bytes each. Bounded by number and not by the budget of clusters: a bucket that is
+dropped is full when it is made again, so memory for others must not decide about it."""
 _MICROSECONDS: Final = 1_000_000
 
 

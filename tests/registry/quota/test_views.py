@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.controllers.content import delete_namespace_content
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterlimits import BYTES_ANNOTATION, DEFINITIONS_ANNOTATION, OBJECTS_ANNOTATION, Limits, Used
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.quota.growth import count_used
+from kcp_py.registry.quota.views import Views
+from kcp_py.registry.quota.writes import Usage, View
 from kcp_py.request.user import UserInfo
-from kcp_py.storage.contract import Delete, Put
+from kcp_py.storage.contract import Compare, Delete, KeyValue, Operation, Put
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.tenancy import LOGICAL_CLUSTER
@@ -322,3 +325,61 @@ async def test_status_of_the_server_is_stored_in_a_full_cluster(charged):
     assert "limit of 100 bytes" in await refusal(tenant.update(TEAM, CRDS, made, subresource="status"))
     await charged.client.update(TEAM, CRDS, made, subresource="status")
     await used(charged)
+
+
+class HeldStorage(MemoryStorage):
+    """A store whose reads of the usage wait while they are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = asyncio.Event()
+        self.waiting = asyncio.Event()
+
+    async def get(self, key: str) -> KeyValue | None:
+        found = await super().get(key)
+        if key == USAGE:
+            self.waiting.set()
+            await self.held.wait()
+        return found
+
+
+@pytest.mark.parametrize("change", ["drop", "keep"])
+async def test_a_view_that_was_read_before_a_change_is_not_kept(change):
+    """A view that is read slowly answers its reader alone: one without limits would let later writes pass uncounted."""
+    async with HeldStorage() as storage:
+
+        async def commit(_: Name, __: Iterable[str], compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+            return await storage.transact(compares, operations)
+
+        views = Views(storage, ROOT, commit, shared=False)
+        loading = asyncio.create_task(views.load(TEAM))
+        await storage.waiting.wait()
+        await storage.transact((), (Put(USAGE, b'{"objects":1,"size":2,"definitions":3}'),))
+        newer = View(TEAM, 0, {}, usage=Usage(USAGE, await storage.revision(), Used(1, 2, 3)))
+        if change == "drop":
+            views.drop(TEAM)
+        else:
+            views.keep(TEAM, newer)
+        storage.held.set()
+        assert (await loading).usage is None
+        assert views.cached(TEAM) == (None if change == "drop" else newer)
+        assert await views.load(TEAM) == newer == views.cached(TEAM)
+
+
+async def test_limits_hold_without_room_for_views():
+    """Clusters that push each other out of the caches are charged and refused exactly."""
+    async with open_registry(MemoryStorage()) as registry:
+        budget = ClusterBudget(0)
+        registry.access.ledger = QuotaLedger(registry.storage, ROOT, registry.access.commit, shared=False, budget=budget)
+        charged = Charged(registry, registry.access.ledger, shared=False)
+        clusters = [TEAM, OTHER]
+        for cluster in clusters:
+            await registry.clusters.ensure(cluster)
+            await limit(charged, cluster, objects="3")
+        answers = await asyncio.gather(
+            *(create(charged, f"m{number}", cluster) for number in range(6) for cluster in clusters), return_exceptions=True
+        )
+        assert [sum(isinstance(answer, dict) for answer in answers[at::2]) for at in range(2)] == [3, 3]
+        assert [(await used(charged, cluster)).objects for cluster in clusters] == [3, 3]
+        assert len(budget) <= 1
+        assert budget.evictions
