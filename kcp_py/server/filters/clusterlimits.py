@@ -29,8 +29,6 @@ RETRY_AFTER_SECONDS: Final = 1
 
 _COUNTED_ROOTS: Final = frozenset(("api", "apis", "openapi"))
 _BUCKETS: Final = 50_000
-"""Clusters with limits whose rates are kept, about 250 bytes each. Bounded by number and not by the budget of clusters: a bucket that is
-dropped is full when it is made again, so memory for others must not decide about it."""
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -69,7 +67,8 @@ class Shares:
         self._counts = counts
         self._instants = instants
         self._buckets: LRU[Name, tuple[float, float]] = LRU(_BUCKETS)
-        """Cluster -> the requests that it may make at once, and when that was worked out."""
+        """Cluster -> the requests that it may make at once, and when that was worked out. Bounded by number and not by the budget of
+        clusters, at about 250 bytes each: a dropped bucket is full when it is made again, so the memory of others must not decide."""
         self._watches: dict[Name, int] = {}
         self._refused = {"requests": 0, "watches": 0}
 

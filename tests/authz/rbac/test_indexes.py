@@ -177,35 +177,6 @@ async def test_an_object_that_cannot_be_read_gives_nothing(
         indexes.forget(A)
 
 
-async def test_the_write_that_creates_a_cluster(registry: Registry, indexes: RBACIndexes) -> None:
-    """A cluster that was asked about before it existed is created by its first binding: the index follows that alone."""
-    assert not await allowed(indexes)
-    role_put, binding_put = puts(A)
-    created = registry.clusters.uncreated(A)
-    await registry.access.transact(A, BINDINGS, created.guard, [*created.create_with, role_put, binding_put])
-    await distributed(registry)
-    assert await allowed(indexes)
-
-
-async def test_the_current_index_needs_no_read(registry: Registry, indexes: RBACIndexes) -> None:
-    """There is one behind a decision, and none before the first, while an object has a write under way, and for a forgotten cluster."""
-    assert indexes.current(A) is None
-    role_put, binding_put = puts(A)
-    await registry.storage.transact([], [role_put, binding_put])
-    index = await indexes.get(A)
-    assert indexes.current(A) is index
-    assert indexes.current(B) is None
-    indexes.writing(A, [binding_put.key])
-    assert indexes.current(A) is None
-    indexes.written(A, [binding_put.key])
-    assert await allowed(indexes)
-    await distributed(registry)
-    assert await allowed(indexes)
-    assert indexes.current(A) is not None
-    indexes.forget(A)
-    assert indexes.current(A) is None
-
-
 async def test_an_index_that_is_read_while_an_object_is_written(registry: Registry, indexes: RBACIndexes) -> None:
     """Once readers see the write, decisions do, too, although the index was evicted and read again before."""
     role_put, binding_put = puts(A)
@@ -259,3 +230,32 @@ async def test_memory_follows_the_objects(registry: Registry, indexes: RBACIndex
     assert registry.access.budget.size - before < held
     indexes.forget(A)
     assert registry.access.budget.size == before
+
+
+async def test_the_write_that_creates_a_cluster(registry: Registry, indexes: RBACIndexes) -> None:
+    """A cluster that was asked about before it existed is created by its first binding: the index follows that alone."""
+    assert not await allowed(indexes)
+    role_put, binding_put = puts(A)
+    created = registry.clusters.uncreated(A)
+    await registry.access.transact(A, BINDINGS, created.guard, [*created.create_with, role_put, binding_put])
+    await distributed(registry)
+    assert await allowed(indexes)
+
+
+async def test_the_current_index_needs_no_read(registry: Registry, indexes: RBACIndexes) -> None:
+    """There is one behind a decision, and none before the first, while an object has a write under way, and for a forgotten cluster."""
+    assert indexes.current(A) is None
+    role_put, binding_put = puts(A)
+    await registry.storage.transact([], [role_put, binding_put])
+    index = await indexes.get(A)
+    assert indexes.current(A) is index
+    assert indexes.current(B) is None
+    indexes.writing(A, [binding_put.key])
+    assert indexes.current(A) is None
+    indexes.written(A, [binding_put.key])
+    assert await allowed(indexes)
+    await distributed(registry)
+    assert await allowed(indexes)
+    assert indexes.current(A) is not None
+    indexes.forget(A)
+    assert indexes.current(A) is None
