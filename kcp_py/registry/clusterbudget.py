@@ -98,7 +98,9 @@ class Part(Generic[K]):
     def evict(self, key: K) -> None:
         """Have the cache remove an entry, if it has one."""
         if key in self._sizes:
-            self._drop(key)
+            dropped = self._drop(key)
+            if isinstance(dropped, list):
+                self._budget.let_go(dropped)
             self.release(key)
 
     @property
@@ -130,6 +132,8 @@ class ClusterBudget:
         self._parts: list[Part[Any]] = []
         self._waiting = False
         """Whether the rest of an eviction waits for its turn."""
+        self._leaving: list[list[object]] = []
+        """Evicted values that are not freed yet."""
 
     def __len__(self) -> int:
         """How many keys have entries."""
@@ -141,6 +145,7 @@ class ClusterBudget:
         Args:
             name: of the cache, for metrics. Several caches may have the same.
             drop: removes the entry of a key from the cache, if there is one. It is called synchronously, must not raise and must not await.
+                If it returns a list, the values in it are freed one by one, in turns with other tasks: thousands of definitions take long.
         """
         part = Part[K](self, name, drop)
         self._parts.append(part)
@@ -188,27 +193,46 @@ class ClusterBudget:
                 self.size -= counted[1]
                 del self._shared[value]
 
+    def let_go(self, values: list[object]) -> None:
+        """Free evicted values, which nothing else needs to refer to."""
+        self._leaving.append(values)
+
     def shrink(self) -> None:
         """Evict keys while the budget is exceeded: for a millisecond now, the others in turns with other tasks."""
-        if self.size <= self.capacity or self._waiting:
+        if (self.size <= self.capacity and not self._leaving) or self._waiting:
             return
         end = time.perf_counter() + _TURN_SECONDS
-        while self.size > self.capacity and len(self._keys) > 1:
-            self._evict(next(iter(self._keys)))
-            if time.perf_counter() >= end and self.size > self.capacity:
-                try:
-                    loop = asyncio.get_running_loop()
-                except RuntimeError:
-                    continue
-                self._waiting = True
-                loop.call_soon(self._go_on)
+        while self._step():
+            if time.perf_counter() >= end and self._wait():
                 return
+
+    def _step(self) -> bool:
+        """Free one value, or evict one key. False where nothing is left to do."""
+        if self._leaving:
+            values = self._leaving[-1]
+            if values:
+                values.pop()
+            else:
+                self._leaving.pop()
+            return True
+        if self.size <= self.capacity or len(self._keys) <= 1:
+            return False
+        self.evictions += 1
+        key = next(iter(self._keys))
+        for part in self._parts:
+            part.evict(key)
+        return True
+
+    def _wait(self) -> bool:
+        """Go on after other tasks. False where there are none."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        self._waiting = True
+        loop.call_soon(self._go_on)
+        return True
 
     def _go_on(self) -> None:
         self._waiting = False
         self.shrink()
-
-    def _evict(self, key: Hashable) -> None:
-        self.evictions += 1
-        for part in self._parts:
-            part.evict(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 from hypothesis import strategies as st
@@ -117,6 +118,27 @@ async def test_many_evictions_take_turns(monkeypatch: pytest.MonkeyPatch):
     await until_idle()
     assert "large" in cache.entries
     assert budget.size <= budget.capacity
+
+
+@pytest.mark.anyio
+async def test_many_values_are_freed_in_turns(monkeypatch: pytest.MonkeyPatch):
+    """The values of an evicted entry that come in a list go one by one, in turns with other tasks, and all of them in the end."""
+    monkeypatch.setattr(clusterbudget, "_TURN_SECONDS", 0.0)
+    budget = ClusterBudget(0)
+    values = [Compiled(1) for _ in range(100)]
+    left = [weakref.ref(value) for value in values]
+    part: Part[str] = budget.part("definitions", lambda _: values)
+    part.hold("a", 1000)
+    part.hold("b", 1000)
+    assert len(budget) == 1
+    counts = []
+    while values:
+        counts.append(sum(ref() is not None for ref in left))
+        await asyncio.sleep(0)
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) > 50
+    await until_idle()
+    assert not any(ref() is not None for ref in left)
 
 
 class BudgetMachine(RuleBasedStateMachine):

@@ -208,7 +208,7 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
         self._compiled = compiled
         self._keys = keys
         self._progress: dict[Name, _Progress] = {}
-        self._kept: Part[Name] = budget.part("definitions", lambda cluster: self._progress.pop(cluster, None))
+        self._kept: Part[Name] = budget.part("definitions", self._forget)
 
     def changed(self, cluster: Name, key: str, *, gone: bool) -> None:
         """The feed has brought a change of a CRD."""
@@ -216,6 +216,11 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
         if gone and (progress := self._progress.get(cluster)) is not None:
             progress.forget(key)
             self._keep(cluster, progress)
+
+    def _forget(self, cluster: Name) -> object:
+        """Keep nothing of a cluster. Returns its CRDs, to be freed one by one."""
+        progress = self._progress.pop(cluster, None)
+        return None if progress is None else list(progress.loaded.values())
 
     def _keep(self, cluster: Name, progress: _Progress) -> None:
         """Count the progress of a cluster, as it is now, or keep it no longer where nothing is loaded."""
