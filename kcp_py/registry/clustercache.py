@@ -8,11 +8,11 @@ cached while a write of objects that it depends on is under way, and data that w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Generic, TypeVar
 
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.clusterbudget import ClusterBudget
+from kcp_py.registry.clusterbudget import ClusterBudget, Shared
 
 V = TypeVar("V")
 
@@ -24,7 +24,15 @@ class ClusterCache(Generic[V]):
     and writes that go around `Access`, come as `invalidate` from the feed, and as `clear` where the feed may have missed some.
     """
 
-    def __init__(self, load: Callable[[Name], Awaitable[V]], *, budget: ClusterBudget, name: str, weigh: Callable[[Name, V], int]) -> None:
+    def __init__(
+        self,
+        load: Callable[[Name], Awaitable[V]],
+        *,
+        budget: ClusterBudget,
+        name: str,
+        weigh: Callable[[Name, V], int],
+        shared: Callable[[V], Collection[Shared]] | None = None,
+    ) -> None:
         """Make an empty cache.
 
         Args:
@@ -32,9 +40,11 @@ class ClusterCache(Generic[V]):
             budget: of the memory of all caches.
             name: of the cache, for metrics.
             weigh: the bytes of the value of a cluster.
+            shared: what the value has in common with those of other clusters.
         """
         self._load_value = load
         self._weigh = weigh
+        self._shared = shared
         self._values: dict[Name, V] = {}
         self._part = budget.part(name, self._evict)
         self.cached: Callable[[Name], V | None] = self._values.get
@@ -66,7 +76,7 @@ class ClusterCache(Generic[V]):
                 del self._loading[cluster]
         if unchanged and value is not None and not self.is_writing(cluster):
             self._values[cluster] = value
-            self._part.hold(cluster, self._weigh(cluster, value))
+            self._part.hold(cluster, self._weigh(cluster, value), self._shared(value) if self._shared is not None else ())
             self._announce()
         return value
 

@@ -192,8 +192,8 @@ class _Progress:
 _PAGE: Final = 32
 """CRDs that are read at once: some are large."""
 _CLUSTER_BYTES: Final = 600
-_CRD_BYTES: Final = 800
-"""Of a CRD in a cluster, without its compiled form."""
+_CRD_BYTES: Final = 300
+"""Of a CRD in a cluster, without its compiled form and the resources in the table of the cluster."""
 _NAMES_BYTES: Final = 900
 """Of the names of a CRD where they are not those of its compiled form."""
 
@@ -261,6 +261,9 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
             # While a write is under way, a read may show the state before it.
             progress.merge(begun, loaded)
         self._keep(cluster, progress)
+        if loaded and self._progress.get(cluster) is not progress:
+            # The cluster was evicted meanwhile. Its CRDs would not be counted.
+            self._loading.pop(cluster, None)
         return loaded or None
 
     async def _read_changed(self, progress: _Progress) -> dict[str, _LoadedCRD]:

@@ -25,7 +25,7 @@ _MOST_DEPENDENT: Final = 2_000
 """Of so many clusters it is known which others their tables depend on. It has to be known while a table is loaded, so it is bounded by
 number and not by the budget, which counts tables that are loaded. Only sources of programs have such clusters."""
 _TABLE_BYTES: Final = 400
-_RESOURCE_BYTES: Final = 160
+_RESOURCE_BYTES: Final = 660
 
 
 class ResourceTables(ClusterCache[ResourceTable]):
@@ -47,7 +47,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             sources: in the order of precedence, connected.
             attachments: further subresources of what single clusters serve.
         """
-        super().__init__(self._load, budget=access.budget, name="tables", weigh=_weigh)
+        super().__init__(self._load, budget=access.budget, name="tables", weigh=_weigh, shared=ResourceTable.shared)
         self._attachments = attachments or Attachments()
         self._access = access
         self._fanout = fanout
@@ -290,6 +290,6 @@ class ResourceTables(ClusterCache[ResourceTable]):
 
 
 def _weigh(cluster: Name, table: ResourceTable) -> int:
-    """The memory of a table with the indexes that it makes later. The resources in it belong to the sources; an empty one is shared."""
+    """The memory of a table with the indexes that it makes later. An empty one is shared by all clusters."""
     del cluster
     return _TABLE_BYTES + _RESOURCE_BYTES * len(table.served) if table.served else 0

@@ -194,3 +194,24 @@ async def test_names_are_held_whether_served_or_not(registry: Registry, elsewher
     assert held[0].accepted == {"plural": "gadgets", "shortNames": ["g"]}
     assert held[1].accepted["kind"] == "Widget"
     assert await registry.tap.held_names(B, "example.com") == []
+
+
+async def test_definitions_that_are_evicted_while_they_are_read_are_not_kept(
+    registry: Registry, elsewhere: Elsewhere, storage: SteppedStorage
+) -> None:
+    """Whatever is cached is counted: the outcome of such a load answers its request alone, and counts with the table at most."""
+    await elsewhere.define(A, stored())
+    budget, crds = registry.access.budget, registry.crds._crds
+    before = budget.size
+
+    async def evict() -> None:
+        crds._kept.evict(A)
+
+    storage.after_read(evict)
+    table = await registry.tables.get(A)
+    assert [resource.resource for resource in resources(table)] == ["widgets"]
+    assert (crds.peek(A), len(crds._progress), len(crds._kept)) == (None, 0, 0)
+    assert registry.tables.peek(A) is table
+    cost = table.served[table.find_all(resources(table)[0].group_resource)[0].resource.key].resource.cost
+    assert cost is not None
+    assert budget.size - before > cost.memory
