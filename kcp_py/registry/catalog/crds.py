@@ -217,11 +217,6 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
             progress.forget(key)
             self._keep(cluster, progress)
 
-    def _forget(self, cluster: Name) -> object:
-        """Keep nothing of a cluster. Returns its CRDs, to be freed one by one."""
-        progress = self._progress.pop(cluster, None)
-        return None if progress is None else list(progress.loaded.values())
-
     def _keep(self, cluster: Name, progress: _Progress) -> None:
         """Count the progress of a cluster, as it is now, or keep it no longer where nothing is loaded."""
         if self._progress.get(cluster) is not progress:
@@ -244,6 +239,11 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
         """A CRD as it is stored, without keeping it: requests over all clusters read one of each."""
         item = await self._storage.get(key)
         return None if item is None else await self._read(item, told=True)
+
+    def _forget(self, cluster: Name) -> object:
+        """Keep nothing of a cluster. Returns its CRDs, to be freed one by one."""
+        progress = self._progress.pop(cluster, None)
+        return None if progress is None else list(progress.loaded.values())
 
     def clear(self) -> None:
         super().clear()
