@@ -1,7 +1,12 @@
-"""Requests to a server on etcd, compared with one on SQLite in the same run: the processor time of the server for one operation."""
+"""Requests to a server on etcd, compared with one on SQLite in the same run, and to two servers on one etcd, compared with one.
+
+All servers share one core, and the processor time of a server for one operation is measured. Of two servers it is that of the busier one:
+as many requests as it allows a second are answered where each server has a core.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -90,4 +95,51 @@ async def stores_row(directory: Path) -> AsyncIterator[Row]:
         yield Row(f"{work}, etcd beside SQLite, CPU", f"{ours * 1e6:,.0f} us", f"{theirs * 1e6:,.0f} us", f"{ours / theirs:.2f}x", wanted)
 
 
-STORE_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {"stores": stores_row}
+async def _used(servers: list[Process], requests: list[tuple[str, str, bytes]], expect: bytes = b" 200 ") -> list[float]:
+    """Seconds of processor time of each server for one of all requests, where each server receives its part of them."""
+    parts = [
+        [(server.target.head(method, path, len(body)), body) for method, path, body in requests[at :: len(servers)]]
+        for at, server in enumerate(servers)
+    ]
+    before = [server.cpu_seconds for server in servers]
+    await asyncio.gather(
+        *(run(server.target, iter(part), connections=_CONNECTIONS, expect=expect) for server, part in zip(servers, parts, strict=True))
+    )
+    return [(server.cpu_seconds - then) / len(requests) for server, then in zip(servers, before, strict=True)]
+
+
+async def _shared_round(servers: list[Process], cluster: str) -> dict[str, float]:
+    path = gadgets(cluster)
+    await install(servers[0].target, cluster)
+    spent = {"create": max(await _used(servers, [("POST", path, gadget(f"g{at}")) for at in range(_WRITES)], b" 201 "))}
+    for server in servers:
+        await run(server.target, repeated(server.target.head("GET", f"{path}/g0"), 300), connections=_CONNECTIONS)
+        await server.target.one("GET", path)
+    spent["GET"] = max(await _used(servers, [("GET", f"{path}/g0", b"")] * _GETS))
+    spent["list of 1,000"] = max(await _used(servers, [("GET", path, b"")] * (2 * _LISTS)))
+    before = servers[-1].cpu_seconds
+    await _used(servers[:1], [("POST", path, gadget(f"h{at}")) for at in range(_WRITES)], b" 201 ")
+    spent["event"] = (servers[-1].cpu_seconds - before) / _WRITES
+    return spent
+
+
+async def servers_row(directory: Path) -> AsyncIterator[Row]:
+    """One server on an etcd, and two on another one, by the processor time of the busier server."""
+    spent: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+    with ExitStack() as stack:
+        servers: dict[int, list[Process]] = {}
+        for count in spent:
+            url = stack.enter_context(etcd(directory / f"servers-etcd-{count}"))
+            arguments = ("--storage", "etcd", "--etcd-servers", url)
+            servers[count] = [stack.enter_context(kcp(directory / f"servers-{count}-{at}", *arguments)) for at in range(count)]
+        for number in range(_ROUNDS):
+            for count, together in servers.items():
+                spent[count].append(await _shared_round(together, f"round-{number}"))
+    for work in ("GET", "create", "list of 1,000"):
+        alone, two = (median(one[work] for one in spent[count]) for count in (1, 2))
+        yield Row(f"{work}, two servers on etcd", f"{1 / two:,.0f}/s", f"{1 / alone:,.0f}/s", f"{alone / two:.2f}x", ">= 1.6x")
+    create, event = median(one["create"] for one in spent[1]), median(one["event"] for one in spent[2])
+    yield Row("create at the other server, CPU", f"{event * 1e6:,.0f} us", f"{create * 1e6:,.0f} us", f"{event / create:.2f}x", "")
+
+
+STORE_ROWS: dict[str, Callable[[Path], AsyncIterator[Row]]] = {"stores": stores_row, "servers": servers_row}
