@@ -30,6 +30,7 @@ from kcp_py.server.filters.timeout import TimeoutFilter
 from kcp_py.server.filters.tracing import TracingFilter
 from kcp_py.server.filters.wildcard import WildcardFilter
 from kcp_py.server.longrequests import LongRequests
+from kcp_py.server.responsehead import CACHE_CONTROL
 from kcp_py.server.websocket import WebSocket
 from kcp_py.telemetry.logs import AccessLog
 from kcp_py.telemetry.metrics import RequestMetrics
@@ -41,7 +42,6 @@ Filter = Callable[[Handler], Handler]
 """Wraps a handler: it sees each request before the handler does, answers in its place, or lets it answer."""
 
 _RESOURCE_ROOTS: Final = frozenset(("api", "apis", "openapi", "tap"))
-_CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ async def _send_page(exchange: Exchange, message: Message) -> None:
         headers = list(message.get("headers", ()))
         headers.append((b"audit-id", exchange.audit_id.encode()))
         if not any(name == b"cache-control" for name, _ in headers):
-            headers.append(_CACHE_CONTROL)
+            headers.append(CACHE_CONTROL)
         message = {**message, "headers": headers}
     elif message["type"] == "http.response.body":
         exchange.sent_bytes += len(message.get("body", b""))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -21,7 +21,10 @@ from kcp_py.request.user import UNKNOWN, UserInfo
 from kcp_py.server.bodybudget import BodyBudget
 from kcp_py.server.bodyreader import MAX_BODY_BYTES, BodyReader
 from kcp_py.server.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, accepts_gzip, gzip
-from kcp_py.server.warnings import warning_headers
+from kcp_py.server.directwriting import response_writer
+from kcp_py.server.disconnection import DisconnectWatch
+from kcp_py.server.longrequests import EndStream
+from kcp_py.server.responsehead import Header, ordinary_lines, response_fields
 from kcp_py.server.websocket import WebSocket
 
 PEER_CERTIFICATE: Final = "peer_certificate"
@@ -29,8 +32,6 @@ PROXY_CERTIFICATE: Final = "proxy_certificate"
 """Where `scope["state"]` holds the client's verified certificate (DER bytes), put there by the server's protocol class."""
 SERVER_NAME: Final = "server_name"
 """Where `scope["state"]` holds the host name of the TLS handshake; absent or None where the client sent none."""
-ON_DISCONNECT: Final = "on_disconnect"
-"""Where `scope["state"]` holds, if the server offers it, `register(callback) -> unregister`; spares a task per stream."""
 
 
 _SMALL_BODY_BYTES: Final = 64 * 1024
@@ -40,24 +41,9 @@ JSON: Final = b"application/json"
 YAML: Final = b"application/yaml"
 TEXT: Final = b"text/plain; charset=utf-8"
 
-_CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
-
-Header = tuple[bytes, bytes]
-
 _ABORTED: Final = 1011
 
 _NO_CREDENTIALS: Final = Credentials(MappingProxyType({}), None, ROOT, "")
-
-
-class EndStream(Protocol):
-    """Ends a stream before its time."""
-
-    def __call__(self, reason: Exception | None = None) -> None:
-        """End it.
-
-        Args:
-            reason: None ends it cleanly and drops events that wait. Watches also take those of `Watcher.end`.
-        """
 
 
 class Exchange:
@@ -96,11 +82,9 @@ class Exchange:
     __slots__ = (
         "_bodies",
         "_body",
-        "_callbacks",
+        "_disconnecting",
         "_query",
         "_reader",
-        "_unregister",
-        "_watcher",
         "audit_annotations",
         "audit_id",
         "cluster",
@@ -182,9 +166,7 @@ class Exchange:
         self._bodies = bodies
         self._body: bytes | None = None
         self._reader: BodyReader | None = None
-        self._callbacks: list[Callable[[], None]] | None = None
-        self._watcher: asyncio.Task[None] | None = None
-        self._unregister: Callable[[], None] | None = None
+        self._disconnecting: DisconnectWatch | None = None
 
     @property
     def started(self) -> bool:
@@ -242,12 +224,12 @@ class Exchange:
         if self._reader is not None:
             self._reader.rest()
         if not headers and not self.warnings and (write := response_writer(self.send)) is not None:
-            lines = _lines(content_type)
+            lines = ordinary_lines(content_type)
             if lines and len(body) <= GZIP_THRESHOLD_BYTES and write(status, b"audit-id: %b%b" % (self.audit_id.encode(), lines), body):
                 self.status = status
                 self.finished = True
                 self.sent_bytes = len(body)
-                if self._callbacks is not None or self._unregister is not None:
+                if self._disconnecting is not None:
                     self.release()
                 return
         extra = (*headers, (b"content-length", b"%d" % len(body)))
@@ -259,7 +241,7 @@ class Exchange:
         self.finished = True
         self.sent_bytes = len(body)
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
-        if self._callbacks is not None or self._unregister is not None:
+        if self._disconnecting is not None:
             self.release()
 
     async def respond_not_modified(self, headers: Sequence[Header]) -> None:
@@ -293,19 +275,11 @@ class Exchange:
             await self.send({"type": "http.response.body", "body": part, "more_body": True})
         self.finished = True
         await self.send({"type": "http.response.body", "body": parts[-1]})
-        if self._callbacks is not None or self._unregister is not None:
+        if self._disconnecting is not None:
             self.release()
 
     def _head(self, content_type: bytes, extra: tuple[Header, ...]) -> list[Header]:
-        headers: list[Header] = [(b"audit-id", self.audit_id.encode()), (b"content-type", content_type), *extra]
-        for name, _ in extra:
-            if name == b"cache-control":
-                break
-        else:
-            headers.append(_CACHE_CONTROL)
-        if self.warnings:
-            headers.extend(warning_headers(self.warnings))
-        return headers
+        return response_fields(self.audit_id, content_type, extra, self.warnings)
 
     # Streams
 
@@ -390,26 +364,13 @@ class Exchange:
         """
         if self.disconnected:
             asyncio.get_running_loop().call_soon(callback)
-        elif self._callbacks is None:
-            self._callbacks = [callback]
-            register: Callable[[Callable[[], None]], Callable[[], None]] | None = self.state.get(ON_DISCONNECT)
-            if register is not None:
-                self._unregister = register(self._disconnected)
-            else:
-                self._watcher = asyncio.create_task(self._wait_for_disconnect(), name="watch for disconnect")
-        else:
-            self._callbacks.append(callback)
-
-    async def _wait_for_disconnect(self) -> None:
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-        self._disconnected()
+            return
+        if self._disconnecting is None:
+            self._disconnecting = DisconnectWatch(self.state, self.receive, self._disconnected)
+        self._disconnecting.add(callback)
 
     def _disconnected(self) -> None:
         self.disconnected = True
-        callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
-            callback()
 
     def at_end(self, callback: Callable[[], None]) -> None:
         """Call `callback` once when a request that goes on has ended, in whatever way."""
@@ -418,51 +379,14 @@ class Exchange:
 
     def release(self) -> None:
         """Stop watching the connection, and give back what the body held. Called at the end of every exchange; harmless when repeated."""
-        self._callbacks = None
         if self.leave is not None:
             self.leave()
             self.leave = None
         if self._reader is not None:
             self._reader.leave()
-        if self._unregister is not None:
-            self._unregister()
-            self._unregister = None
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
-
-
-@lru_cache(maxsize=64)
-def _lines(content_type: bytes) -> bytes:
-    """The lines behind the audit id in the head of an ordinary response; empty for a content type that must not be in a head."""
-    if any(byte < 0x20 or byte == 0x7F for byte in content_type):
-        return b""
-    return b"\r\ncontent-type: %b\r\n%b: %b\r\n" % (content_type, *_CACHE_CONTROL)
-
-
-def response_writer(send: Send) -> Callable[[int, bytes, bytes], bool] | None:
-    """Writes a whole response at once, past `send`: status, lines of the header fields, body. It returns False where `send` has to be used.
-
-    None where the server does not offer it, and where a middleware stands between this application and the server.
-    """
-    writer: Callable[[int, bytes, bytes], bool] | None = getattr(getattr(send, "__self__", None), "write_response", None)
-    return writer
-
-
-def chunk(data: bytes) -> bytes:
-    """Data as a chunk of a body (RFC 9112, 7.1), for `chunk_writer`."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-def chunk_writer(exchange: Exchange) -> Callable[[bytes], bool] | None:
-    """Writes chunks of a stream at once, past `send`: see `chunk`. It returns False where `send_chunk` has to be used.
-
-    None where the server does not offer it, and where a middleware stands between this application and the server.
-    """
-    if exchange.websocket is not None:
-        return None
-    writer: Callable[[bytes], bool] | None = getattr(getattr(exchange.send, "__self__", None), "write_chunk", None)
-    return writer
+        if self._disconnecting is not None:
+            self._disconnecting.stop()
+            self._disconnecting = None
 
 
 def _call_both(first: Callable[[], None], second: Callable[[], None]) -> None:

@@ -64,6 +64,17 @@ def reads_any(header: bytes) -> bool:
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.server")
 
 
+class EndStream(Protocol):
+    """Ends a stream before its time."""
+
+    def __call__(self, reason: Exception | None = None) -> None:
+        """End it.
+
+        Args:
+            reason: None ends it cleanly and drops events that wait. Watches also take those of `Watcher.end`.
+        """
+
+
 class WatchedAuthorizer(Protocol):
     """An authorizer that knows whether its decisions can change without an announcement."""
 

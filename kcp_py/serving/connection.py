@@ -35,11 +35,12 @@ from kcp_py.serving.http1.responses import ResponseWriter
 from kcp_py.serving.http1.states import Hold, State
 from kcp_py.serving.parsingshare import ParsingShare
 from kcp_py.serving.records import RECORD_BYTES, Records, ServerEnd
-from kcp_py.serving.scope import http_scope, offers_watch_socket
+from kcp_py.serving.scope import http_scope
 from kcp_py.serving.transportclosing import TransportClosing
+from kcp_py.serving.upgrades import upgrade_of
 
 if TYPE_CHECKING:
-    from kcp_py.serving.tunnel import Serve, Tunnel
+    from kcp_py.serving.tunnel import Tunnel
     from kcp_py.serving.websocket import WatchSocket
 
 BUFFERED_BYTES: Final = 64 * 1024
@@ -298,11 +299,8 @@ class Connection(asyncio.Protocol):
             self._app_state["peer_certificate"] = self._peer.current()
             self._app_state["proxy_certificate"] = self._peer.proxy()
         scope = http_scope(request, self._app_state, self._scheme, server=self._server, client=self._client)
-        if request.upgrade and (tunnel := getattr(context.app, "tunnel", None)) is not None:
-            self._switch_to_tunnel(scope, tunnel)
-            return False
-        if request.upgrade and offers_watch_socket(request):
-            self._switch_to_websocket(scope)
+        if request.upgrade and (upgrade := upgrade_of(request, context, scope, slot=self.slot, peer=self._peer)) is not None:
+            upgrade.start(self.transport, self._hand_over(upgrade.protocol))
             return False
         method = scope["method"]
         response = ResponseWriter(method, context.heads, keep_alive=request.keep_alive, chunks=request.version != "1.0")
@@ -312,26 +310,6 @@ class Connection(asyncio.Protocol):
             self.flow.pause_reading()
         cycle.start(context.app, context.loop, context.state.tasks)
         return True
-
-    def _switch_to_websocket(self, scope: dict[str, Any]) -> None:
-        """Hand the connection over to the protocol of WebSocket."""
-        # Few servers ever need it.
-        from kcp_py.serving.websocket import WatchSocket  # noqa: PLC0415
-
-        # The successor has its own.
-        del scope["state"]["on_disconnect"]
-        socket = WatchSocket(self._context, scope, self.slot, peer=self._peer)
-        received = self._hand_over(socket)
-        socket.start(self.transport, received)
-
-    def _switch_to_tunnel(self, scope: dict[str, Any], serve: Serve) -> None:
-        """Hand the connection over to the application."""
-        from kcp_py.serving.tunnel import Tunnel  # noqa: PLC0415
-
-        del scope["state"]["on_disconnect"]
-        tunnel = Tunnel(self._context, scope, self.slot, peer=self._peer)
-        received = self._hand_over(tunnel)
-        tunnel.start(self.transport, received, serve)
 
     def _hand_over(self, successor: WatchSocket | Tunnel) -> bytes:
         """Let another protocol have the connection. Returns bytes behind the head of the request."""

@@ -25,6 +25,7 @@ from tests.benchmarks.deletions import DELETION_ROWS
 from tests.benchmarks.expressions import EXPRESSION_ROWS
 from tests.benchmarks.grants import GRANT_ROWS
 from tests.benchmarks.informers import INFORMER_ROWS
+from tests.benchmarks.layers import LAYER_ROWS
 from tests.benchmarks.lists import LIST_ROWS
 from tests.benchmarks.packages import PACKAGE_ROWS
 from tests.benchmarks.permissions import PERMISSION_ROWS
@@ -64,6 +65,7 @@ GROUPS: Final[tuple[Mapping[str, Callable[[Path], AsyncIterator[Row]]], ...]] = 
     GRANT_ROWS,
     QUOTA_ROWS,
     ADMISSION_ROWS,
+    LAYER_ROWS,
     POLICY_ROWS,
     WEBHOOK_ROWS,
     TEST_SERVER_ROWS,

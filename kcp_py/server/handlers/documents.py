@@ -17,7 +17,7 @@ from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.server.encoding import encode_offloaded
 from kcp_py.server.etags import is_current
-from kcp_py.server.exchange import Exchange, Header
+from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import send_document
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.openapi import send_group_version, send_index, send_v2
@@ -30,6 +30,7 @@ from kcp_py.server.negotiation import (
     negotiate_document,
     wants_pretty,
 )
+from kcp_py.server.responsehead import Header
 
 _DOCUMENTS_BYTES: Final = 200_000
 """What the documents about a set of resources take, without those of the resources themselves: they describe all built-in kinds, too."""

@@ -12,7 +12,8 @@ from kcp_py.apimachinery.errors import StatusError
 from kcp_py.registry.rest.answered import HIDDEN
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.server.connection import Connection
-from kcp_py.server.exchange import ON_DISCONNECT, Exchange
+from kcp_py.server.disconnection import ON_DISCONNECT
+from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.connect import admit
 from kcp_py.telemetry.programcode import passes

@@ -22,7 +22,8 @@ from kcp_py.registry.rest.sighthorizon import SightHorizon
 from kcp_py.registry.rest.storage import INITIAL_EVENTS_END, ObjectEvent, ReadRequest
 from kcp_py.registry.rest.watching import StoredWatch
 from kcp_py.registry.writerequest import Resolved
-from kcp_py.server.exchange import Exchange, chunk_writer
+from kcp_py.server.directwriting import chunk_writer
+from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.watchencoder import SharedFrame, WatchEncoder
@@ -164,7 +165,7 @@ class _StoredStream(_Stream):
         self._watch = watch
         self._events = backend.metrics.events(*watch.target.resource.key)
         self._form = encoder.shared
-        self._write_chunk = chunk_writer(exchange) if encoder.shared is not None else None
+        self._write_chunk = chunk_writer(exchange.send) if encoder.shared is not None else None
         self._expired = False
 
     def expire(self) -> None:

@@ -18,7 +18,7 @@ from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.rest.watching import DELETED, StoredWatch, item_of
 from kcp_py.registry.writerequest import Resolved
-from kcp_py.server.exchange import chunk
+from kcp_py.server.directwriting import chunk
 from kcp_py.server.handlers.answer import rendered
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.itemencoder import ItemEncoder
