@@ -199,6 +199,11 @@ class Connection(asyncio.Protocol):
         """Whether the rest of the request will not be read behind a response that begins now."""
         return self._reader.long_body
 
+    @property
+    def client_left(self) -> bool:
+        """Whether the client has ended its side, of which the application was told."""
+        return self._callbacks.called
+
     def want_body(self) -> None:
         """The application takes the body, or has begun an answer that may take long."""
         reader = self._reader

@@ -39,6 +39,10 @@ class CycleConnection(Protocol):
     def abandons_body(self) -> bool:
         """Whether the rest of the request will not be read behind a response that begins now."""
 
+    @property
+    def client_left(self) -> bool:
+        """Whether the client has ended its side, of which the application was told."""
+
     def want_body(self) -> None:
         """The application takes the body, or has begun an answer that may take long."""
 
@@ -120,7 +124,9 @@ class Cycle:
             await self._fail()
         else:
             if not response.complete and not self.disconnected:
-                _log.error("application_failed", reason="the application returned without completing its response")
+                # A stream whose client has left ends without its last chunk.
+                if not (response.started and self._connection.client_left):
+                    _log.error("application_failed", reason="the application returned without completing its response")
                 await self._fail()
         finally:
             tasks.discard(self._task)

@@ -19,6 +19,11 @@ class DisconnectCallbacks:
         # None once the client has left.
         self._callbacks: dict[object, Callback] | None = {}
 
+    @property
+    def called(self) -> bool:
+        """Whether the client has left."""
+        return self._callbacks is None
+
     def register(self, callback: Callback) -> Callback:
         """Call `callback` when the client leaves; in the next turn of the loop where it already has.
 

@@ -12,6 +12,7 @@ import weakref
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from uvicorn.server import ServerState
 
 from kcp_py.serving.connection import Connection
@@ -422,6 +423,27 @@ async def test_a_client_that_has_ended_its_side_waits_for_a_slow_answer(plain, s
         assert (await reader.read()).endswith(b"\r\n\r\nok")
         writer.close()
     assert app.events == ["lost", "late"]
+
+
+@pytest.mark.anyio
+async def test_a_client_that_has_ended_its_side_ends_its_watch(plain, serving):
+    """The stream is cut short, the connection ends, and nothing is logged as a fault."""
+
+    async def app(scope, _receive, send):
+        gone = asyncio.Event()
+        scope["state"]["on_disconnect"](gone.set)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await gone.wait()
+
+    with capture_logs() as logs:
+        async with serving(app, plain) as port:
+            reader, writer = await connect(port)
+            writer.write(REQUEST)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write_eof()
+            assert await reader.read() == b""
+            writer.close()
+    assert [log for log in logs if log["log_level"] == "error"] == []
 
 
 @pytest.mark.anyio

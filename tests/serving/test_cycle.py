@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from structlog.testing import capture_logs
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -58,6 +59,7 @@ class Link:
 
     default_headers = DEFAULTS
     abandons_body = False
+    client_left = False
 
     def __init__(self):
         self.transport = Wire()
@@ -74,6 +76,20 @@ class Link:
 def cycle_on(link, *, method="GET", keep_alive=True, expects_continue=False):
     response = ResponseWriter(method, HeadCache(), keep_alive=keep_alive)
     return Cycle({"method": method}, link, response, expects_continue=expects_continue)
+
+
+async def run(link, messages):
+    """The failures that are logged when an application returns behind these messages."""
+
+    async def app(_scope, _receive, send):
+        for message in messages:
+            await send(message)
+
+    tasks: set[asyncio.Task[None]] = set()
+    with capture_logs() as logs:
+        cycle_on(link).start(app, asyncio.get_running_loop(), tasks)
+        await asyncio.wait(list(tasks))
+    return [log["event"] for log in logs]
 
 
 def our_connection(app, state):
@@ -179,6 +195,28 @@ async def test_a_stream_starts_at_once():
     await cycle_on(link).send(start(headers=[]))
     assert link.transport.writes[0].endswith(b"transfer-encoding: chunked\r\n\r\n")
     assert link.reported == ["want_body"]
+
+
+@pytest.mark.anyio
+async def test_an_application_that_does_not_complete_its_response():
+    """It is a fault, which is logged, and the connection ends; a client that has no head yet is answered."""
+    link = Link()
+    assert await run(link, [start(headers=[])]) == ["application_failed"]
+    assert link.transport.closed
+    link = Link()
+    link.client_left = True
+    assert await run(link, []) == ["application_failed"]
+    assert link.transport.written.startswith(b"HTTP/1.1 500 ")
+
+
+@pytest.mark.anyio
+async def test_a_stream_ends_with_its_client():
+    """A response without an end is not a fault when the client has ended its side. The connection is closed."""
+    link = Link()
+    link.client_left = True
+    assert await run(link, [start(headers=[])]) == []
+    assert link.transport.closed
+    assert not link.transport.written.endswith(b"0\r\n\r\n")
 
 
 @pytest.mark.anyio

@@ -17,8 +17,10 @@ async def test_callbacks_are_called_once():
     callbacks.register(lambda: calls.append("first"))
     callbacks.register(lambda: calls.append("taken back"))()
     callbacks.register(lambda: calls.append("second"))
+    assert not callbacks.called
     callbacks.call()
     callbacks.call()
+    assert callbacks.called
     assert calls == ["first", "second"]
 
 
