@@ -371,6 +371,9 @@ class RequestReader:
         self._wanted = length is not None or request.method in _BODILESS
         self.long_body = length is not None and length > DRAIN_BYTES
         self._events.append(request)
+        if not request.keep_alive:
+            # The parser takes nothing behind this request.
+            self._repeated.forget()
 
     def on_body(self, body: bytes) -> None:
         """Payload of the body."""

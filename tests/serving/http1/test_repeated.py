@@ -150,6 +150,17 @@ def test_a_long_target():
     assert [type(event) for event in told] == [Refusal]
 
 
+@pytest.mark.parametrize("last", [b"GET / HTTP/1.0\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"])
+def test_nothing_follows_the_last_request(last):
+    """Behind a request that ends the connection, a known section is ignored, as the parser ignores it."""
+    knowing, other = taught(), fresh()
+    for reader in (knowing, other):
+        assert list(map(type, reader.receive(last, 3.0))) == [Request, EndOfMessage]
+        reader.response_complete(4.0)
+        assert reader.receive(GET, 5.0) == []
+    assert state_of(knowing) == state_of(other)
+
+
 def test_a_watch_keeps_nothing():
     """Behind `forget_fields` the next request is parsed, with the same result."""
     reader = taught()
