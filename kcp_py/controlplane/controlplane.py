@@ -290,6 +290,7 @@ class ControlPlane(Extensions):
         def forget(cluster: Name) -> None:
             tables.invalidate(cluster)
             identity.rbac.forget(cluster)
+            access.budget.evict(cluster)
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)

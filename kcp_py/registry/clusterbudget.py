@@ -156,6 +156,12 @@ class ClusterBudget:
         if key in self._keys:
             self._keys.move_to_end(key)
 
+    def evict(self, key: Hashable) -> None:
+        """Have all caches remove their entries of a key that is not used any more, such as a deleted cluster."""
+        for part in self._parts:
+            part.evict(key)
+        self.shrink()
+
     def sizes(self) -> Mapping[tuple[str, ...], float]:
         """Bytes by the name of the cache, and of shared values. May be called from any thread."""
         found: dict[tuple[str, ...], float] = {}

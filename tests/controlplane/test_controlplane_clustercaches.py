@@ -128,6 +128,24 @@ async def test_an_evicted_cluster_leaves_nothing(tmp_path: Path):
         assert [len(source.compiled) for source in backend.tables.sources if isinstance(source, CRDSource)] == [10]
 
 
+async def test_a_deleted_cluster_leaves_nothing(tmp_path: Path):
+    """No cache keeps entries of clusters that are gone, however much room there is."""
+    async with (
+        ControlPlane(options(tmp_path)) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api, backend = Api(client, control_plane), control_plane.backend
+        own = [f"/clusters/{name}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster" for name in ("a", "b")]
+        for path, name in zip(own, ("a", "b"), strict=True):
+            await api.ok("POST", f"/clusters/{name}/api/v1/namespaces/default/configmaps", config_map("first"))
+            await api.ok("DELETE", path)
+        async with asyncio.timeout(30):
+            while any([(await api("GET", path)).status_code != 404 for path in own]):
+                await asyncio.sleep(0)
+        await backend.fanout.reached(await backend.access.storage.revision())
+        assert {cache: size for (cache,), size in backend.access.budget.sizes().items() if size} == {}
+
+
 async def test_nothing_is_stale_when_clusters_come_and_go(api: Api):
     """Each answered write counts for the next request, of whatever cluster, while all of them push each other out of the caches."""
 

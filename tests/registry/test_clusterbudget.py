@@ -46,6 +46,22 @@ def test_the_longest_unused_leaves_all_caches():
     assert (budget.evictions, len(budget)) == (1, 2)
 
 
+def test_a_key_that_is_not_used_any_more():
+    """All caches remove what they have of a key, whatever the budget is, and nothing of other keys."""
+    budget = ClusterBudget(1_000_000)
+    first, second = Cache(budget), Cache(budget)
+    shared = Compiled(5000)
+    first.put("a", shared=(shared,))
+    second.put("a")
+    second.put("b")
+    of_others = 1000 + clusterbudget._BOOKKEEPING
+    budget.evict("a")
+    assert (first.entries, second.entries) == ({}, {"b": 1000})
+    assert (budget.size, len(budget), budget.evictions) == (of_others, 1, 0)
+    budget.evict("unknown")
+    assert budget.size == of_others
+
+
 @pytest.mark.parametrize("capacity", [0, 1, 999])
 def test_the_last_cluster_is_kept_whatever_it_takes(capacity: int):
     """A budget that is too small for any cluster has room for the one that was used last, so that it is not read for each request."""
