@@ -90,8 +90,10 @@ class Shares:
         left, then = self._buckets.get(cluster) or (float(burst), now)
         left = min(left + (now - then) * rate, burst)
         if self._instants is not None:
-            elsewhere = self._instants.largest(key_of(cluster)) / _MICROSECONDS
-            left = min(left, burst - (elsewhere - now) * rate)
+            missing = (self._instants.largest(key_of(cluster)) / _MICROSECONDS - now) * rate
+            # More than a burst cannot be missing: the instant is of limits that the cluster had before.
+            if missing <= burst + 1:
+                left = min(left, burst - missing)
         if left < 1:
             self._buckets.set(cluster, (left, now))
             self._refused["requests"] += 1

@@ -237,6 +237,22 @@ def test_requests_of_all_processes_are_of_one_bucket():
     assert granted("a", 30) == 0
 
 
+def test_raised_limits_hold_at_once_in_all_processes():
+    """A cluster that has used up a slow limit is not refused by other processes until the slow limit has its burst again."""
+    shared = SharedCounts(2)
+    now = 100.0
+    parts = [Shares(clock=lambda: now, instants=shared.of(number)) for number in range(2)]
+    slow = Limits(requests=1, burst=600, stated=STATED)
+    for _ in range(600):
+        parts[0].take_request(Name("a"), slow)
+    with pytest.raises(StatusError):
+        parts[1].take_request(Name("a"), slow)
+    fast = Limits(requests=100, stated=STATED)
+    now += 1
+    for part in reversed(parts):
+        part.take_request(Name("a"), fast)
+
+
 def test_watches_of_all_processes_count():
     """Watches of another process take places until they end."""
     shared = SharedCounts(2)
