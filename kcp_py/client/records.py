@@ -48,7 +48,7 @@ class StoreRecords:
         except ValueError:
             return None
         match value:
-            case {"created": item.create_revision, "revision": int(revision)} if revision < item.mod_revision:
+            case {"created": item.create_revision, "revision": int(revision)} if 0 <= revision < item.mod_revision:
                 following = revision + 1
                 return {**value, "revision": following if following == item.mod_revision else revision}
         return None

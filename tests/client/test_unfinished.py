@@ -42,7 +42,14 @@ async def test_a_record_is_loaded_as_it_was_saved(registry: Registry) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"keys": []}, {"keys": {"a": [["b", "c"]]}}, {"keys": {"a": [[1, "", "c"]]}}, {"keys": {"a": 1}}, {"positions": {"a": 1}}],
+    [
+        {"keys": []},
+        {"keys": {"a": [["b", "c"]]}},
+        {"keys": {"a": [[1, "", "c"]]}},
+        {"keys": {"a": 1}},
+        {"positions": {"a": 1}},
+        {"revision": -1},
+    ],
     ids=str,
 )
 async def test_what_is_no_record_is_not_used(registry: Registry, change: dict[str, object]) -> None:
