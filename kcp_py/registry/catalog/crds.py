@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+from weakref import ref
 
 import structlog
 
@@ -196,6 +197,8 @@ _CRD_BYTES: Final = 300
 """Of a CRD in a cluster, without its compiled form and the resources in the table of the cluster."""
 _NAMES_BYTES: Final = 900
 """Of the names of a CRD where they are not those of its compiled form."""
+_READ_ALONE: Final = 4_000
+"""CRDs that are recognized when requests over all clusters read them again; about 300 bytes each."""
 
 
 class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
@@ -209,6 +212,8 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
         self._keys = keys
         self._progress: dict[Name, _Progress] = {}
         self._kept: Part[Name] = budget.part("definitions", self._forget)
+        self._read_alone: LRU[str, tuple[int, ref[CompiledCRD]]] = LRU(_READ_ALONE)
+        """Key -> the revision of what `load_one` has read last, and its compiled form, which others keep."""
 
     def changed(self, cluster: Name, key: str, *, gone: bool) -> None:
         """The feed has brought a change of a CRD."""
@@ -238,7 +243,16 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
     async def load_one(self, key: str) -> _LoadedCRD | None:
         """A CRD as it is stored, without keeping it: requests over all clusters read one of each."""
         item = await self._storage.get(key)
-        return None if item is None else await self._read(item, told=True)
+        if item is None:
+            return None
+        revision, compiled = self._read_alone.get(key) or (0, _gone)
+        if revision == item.mod_revision and (known := compiled()) is not None:
+            # Parsing a CRD to find its compiled form takes longer than all else.
+            return _loaded(item, known.names, known)
+        found = await self._read(item, told=True)
+        if found.compiled is not None:
+            self._read_alone.set(key, (item.mod_revision, ref(found.compiled)))
+        return found
 
     def _forget(self, cluster: Name) -> object:
         """Keep nothing of a cluster. Returns its CRDs, to be freed one by one."""
@@ -247,6 +261,7 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
 
     def clear(self) -> None:
         super().clear()
+        self._read_alone = LRU(_READ_ALONE)
         self._progress.clear()
         self._kept.clear()
 
@@ -316,13 +331,7 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
             _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))
         if compiled is None:
             return _LoadedCRD(item.mod_revision, names, (), None)
-        guards = (Compare(item.key, mod_revision=item.mod_revision),)
-        life = (Compare(item.key, create_revision=item.create_revision),)
-        origin = origin_of_crd(item) if any(resource.default_objects for resource in compiled.resources) else None
-        served = [
-            Served(resource, item.mod_revision, guards, life, origin, per_cluster=True, shared=compiled) for resource in compiled.resources
-        ]
-        return _LoadedCRD(item.mod_revision, compiled.names if names == compiled.names else names, served, compiled)
+        return _loaded(item, compiled.names if names == compiled.names else names, compiled)
 
     def _note(self, cluster: Name, keys: Sequence[str]) -> None:
         super()._note(cluster, keys)
@@ -330,3 +339,18 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
             own = [key for key in keys if key.startswith(self._keys.prefix)]
             if own or not keys:
                 progress.note(own)
+
+
+def _loaded(item: KeyValue, names: HeldNames | None, compiled: CompiledCRD) -> _LoadedCRD:
+    """A stored CRD whose compiled form is known."""
+    guards = (Compare(item.key, mod_revision=item.mod_revision),)
+    life = (Compare(item.key, create_revision=item.create_revision),)
+    origin = origin_of_crd(item) if any(resource.default_objects for resource in compiled.resources) else None
+    served = [
+        Served(resource, item.mod_revision, guards, life, origin, per_cluster=True, shared=compiled) for resource in compiled.resources
+    ]
+    return _LoadedCRD(item.mod_revision, names, served, compiled)
+
+
+def _gone() -> None:
+    """As a reference to a compiled form that is kept no longer."""

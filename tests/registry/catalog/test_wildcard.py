@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.catalog.compilation import LoadedCRD
 from kcp_py.registry.catalog.table import ResourceUnion
 from kcp_py.registry.catalog.wildcard import MOST_ASKED, WildcardTables
 from kcp_py.request.sight import EVERY_CLUSTER, Sight, SightChange
@@ -153,6 +154,40 @@ async def test_forms_in_turns_are_compiled_once(wildcard: WildcardTables, regist
             assert await registry.tables.glance_in(cluster, served) is not None
     assert registry.crds.compiled.compilations == 3
     assert len(registry.tables) == 0
+
+
+async def test_known_definitions_are_not_parsed_again(
+    wildcard: WildcardTables, registry: Registry, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next page over the same clusters parses no definition that is still the same; a change is seen at once."""
+    for cluster in (A, B):
+        await elsewhere.define(cluster, stored())
+    served = await wildcard.find("example.com", "v1", "widgets", sight=EVERY_CLUSTER)
+    assert served is not None
+    before = [await registry.tables.glance_in(cluster, served) for cluster in (A, B)]
+    parsed: list[bytes] = []
+    load = registry.crds.compiled.load
+
+    async def counted(value: bytes) -> LoadedCRD:
+        parsed.append(value)
+        return await load(value)
+
+    monkeypatch.setattr(registry.crds.compiled, "load", counted)
+    assert [await registry.tables.glance_in(cluster, served) for cluster in (A, B)] == before
+    assert not parsed
+    await elsewhere.define(A, stored(versions=[{"name": "v2"}]))
+    assert await registry.tables.glance_in(A, served) is None
+    assert len(parsed) == 1
+    await registry.storage.transact((), (Delete(crd_key(B)),))
+    assert await registry.tables.glance_in(B, served) is None
+    await elsewhere.define(B, stored(None, "Unrelated"))
+    assert await registry.tables.glance_in(B, served) is None
+    registry.tables.clear()
+    await elsewhere.define(B, stored())
+    assert (found := await registry.tables.glance_in(B, served)) is not None
+    assert before[1] is not None
+    assert found.guards != before[1].guards
+    assert found.resource is before[1].resource
 
 
 async def test_columns_come_from_a_bounded_number_of_clusters(wildcard: WildcardTables, storage: SteppedStorage) -> None:
