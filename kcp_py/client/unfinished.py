@@ -17,7 +17,7 @@ from kcp_py.client.history import read_history
 from kcp_py.client.keys import Key
 from kcp_py.client.records import StoreRecords
 from kcp_py.client.tap import ObjectChange
-from kcp_py.logicalcluster import Name
+from kcp_py.logicalcluster import parse_name
 from kcp_py.registry.store.access import translate
 from kcp_py.storage.contract import CompactedError, FutureRevisionError, Storage, StorageError
 from kcp_py.storage.keys import ResourceKeys
@@ -135,7 +135,7 @@ def _parse(value: Mapping[str, Any] | None) -> UnfinishedWork | None:
 
 def _key(parts: Any) -> Key:
     cluster, namespace, name = parts
-    return Key(Name(_text(cluster)), _text(namespace), _text(name))
+    return Key(parse_name(_text(cluster)), _text(namespace), _text(name))
 
 
 def _text(value: Any) -> str:

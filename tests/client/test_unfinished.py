@@ -47,6 +47,7 @@ async def test_a_record_is_loaded_as_it_was_saved(registry: Registry) -> None:
         {"keys": {"a": [["b", "c"]]}},
         {"keys": {"a": [[1, "", "c"]]}},
         {"keys": {"a": 1}},
+        {"keys": {"a": [["*", "", "c"]]}},
         {"positions": {"a": 1}},
         {"revision": -1},
     ],
