@@ -1,4 +1,4 @@
-"""`WorkRecord`: the unfinished work of controllers, which the next process continues at once (docs/adr/0046).
+"""`WorkRecord`: the unfinished work of controllers, which the next process continues at once (docs/adr/0045).
 
 Reading all objects of a large store takes minutes. The record has the keys that wait, and the history of the store has the changes
 since. The record is an addition: all objects are read nevertheless, so nothing depends on it.

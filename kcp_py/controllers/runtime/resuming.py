@@ -1,4 +1,4 @@
-"""`Resumption`: has a process continue the work that the last one could not finish, before all objects are read (docs/adr/0046)."""
+"""`Resumption`: has a process continue the work that the last one could not finish, before all objects are read (docs/adr/0045)."""
 
 from __future__ import annotations
 
