@@ -2,7 +2,7 @@
 
   make fleet N=10000                                  10,000 clusters with ten small CRDs and ten objects each, in a temporary directory
   make fleet N=1000000 FLEET_ARGS="--directory DIR"   keep the store, and continue an interrupted seeding (28 KB of disk for each cluster)
-  make fleet N=100000 FLEET_ARGS=--realistic          CRDs with ten fields and printer columns, objects of 1 KB
+  make fleet N=100000 FLEET_ARGS=--realistic          CRDs with five fields and printer columns, objects of 1 KB
   make fleet N=10000000 CRDS=0 OBJECTS=0              empty clusters (1 KB of disk for each)
   python -m tests.fleet 1000000 --directory DIR --seconds 300   seed for five minutes, and measure nothing unless all clusters exist
 
@@ -31,6 +31,7 @@ from tests.fleet.measuring import Row
 from tests.fleet.seeding import TEMPLATE, cluster_name, seed
 
 _REPORT_SECONDS = 10.0
+_MOST_CREATED = 500
 _PARTS = ("rest", "create", "touch", "pages", "watch", "discovery", "list")
 
 
@@ -157,7 +158,7 @@ def main() -> int:
     parser.add_argument("--objects", type=int, default=10, help="objects of each cluster, spread over its CRDs (10)")
     parser.add_argument("--realistic", action="store_true", help="CRDs and objects of ordinary size")
     parser.add_argument("--directory", type=Path, help="root directory of the server; kept, and continued (default: a temporary one)")
-    parser.add_argument("--created", type=int, default=500, help="clusters that are created by requests after each step (500)")
+    parser.add_argument("--created", type=int, help="clusters that are created by requests after each step (a tenth of N, at most 500)")
     parser.add_argument("--steps", default="0,25,50,100", help="percent of the clusters after which requests are measured (0,25,50,100)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="seed for so long at most; the same command continues")
     parser.add_argument("--parts", default=",".join(_PARTS), help=f"what is measured, empty for nothing ({','.join(_PARTS)})")
@@ -176,8 +177,13 @@ def main() -> int:
         parts = frozenset(arguments.parts.split(",")) - {""}
         if unknown := parts - set(_PARTS):
             parser.error(f"no such part: {', '.join(sorted(unknown))}")
-        fleet = Fleet(root, arguments.clusters, content, arguments.created, steps, deadline, parts)
-        return 0 if asyncio.run(run_fleet(fleet)) else 1
+        created = arguments.created or max(1, min(_MOST_CREATED, arguments.clusters // 10))
+        fleet = Fleet(root, arguments.clusters, content, created, steps, deadline, parts)
+        try:
+            return 0 if asyncio.run(run_fleet(fleet)) else 1
+        except KeyboardInterrupt:
+            print("interrupted" + ("; the same command continues" if arguments.directory else ""), file=sys.stderr)
+            return 130
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Content:
     crds: int
     objects: int
     realistic: bool = False
-    """CRDs with a schema of ten fields and printer columns, and objects of 1 KB; otherwise both are as small as they can be."""
+    """CRDs with a schema of five fields and printer columns, and objects of 1 KB; otherwise both are as small as they can be."""
 
     @property
     def group(self) -> str:
