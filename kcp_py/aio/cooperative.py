@@ -13,8 +13,8 @@ THROTTLED_SLICE_SECONDS: Final = 0.001
 """Work on the event loop after which a `Throttle` closes."""
 BREAK: Final = 1.5
 """The duration of a break of a `Throttle`, as a multiple of the slice before it."""
-SCAN_BREAK: Final = 24.0
-"""`BREAK` for reads of the whole store: they use 4 % of a core, and 5 % together with the turns of the tasks that wait."""
+SCAN_BREAK: Final = 28.0
+"""`BREAK` for reads of the whole store: they use 3.5 % of a core, and 4.5 % together with the turns of the tasks that wait."""
 SCAN_ALLOWANCE_SECONDS: Final = 0.1
 """Reads of the whole store take this much work at the pace of other background work: small stores are read at once."""
 _IDLE_SECONDS: Final = 0.02
