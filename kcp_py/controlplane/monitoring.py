@@ -98,10 +98,14 @@ def describe_budget(budget: ClusterBudget, gauges: Gauges) -> None:
         labels=("cache",),
     )
     gauges.add("kcp_cluster_cache_limit_bytes", "The value of --cluster-cache-bytes.", lambda: float(budget.capacity))
-    gauges.add("kcp_cluster_cache_clusters", "Logical clusters with entries in the caches.", lambda: float(len(budget)))
+    gauges.add(
+        "kcp_cluster_cache_clusters",
+        "Logical clusters, and sets of resources with documents for discovery, that are in the caches.",
+        lambda: float(len(budget)),
+    )
     gauges.add(
         "kcp_cluster_cache_evictions",
-        "How many times a logical cluster was removed from the caches because their memory was exceeded.",
+        "How many times a logical cluster, or a set of resources, was removed from the caches because their memory was exceeded.",
         lambda: float(budget.evictions),
         kind="counter",
     )

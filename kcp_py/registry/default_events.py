@@ -18,7 +18,7 @@ from kcp_py.registry.clusterstate import CLUSTER_OBJECT
 from kcp_py.registry.resource import DefaultObjects, Origin
 from kcp_py.schema.crd.names_conditions import is_condition_true
 from kcp_py.storage.contract import Compare, Event, KeyValue, Storage
-from kcp_py.storage.keys import ResourceKeys, Route
+from kcp_py.storage.keys import ResourceKeys, Route, crd_name_of
 from kcp_py.storage.oldkeys import read_at
 from kcp_py.watchcache import ObjectEvent
 
@@ -75,7 +75,7 @@ class DefaultEvents:
         self._crd_keys = crd_keys
         self._defines = defines
         self._inherited = inherited
-        self._crd_name = f"{resource.resource}.{resource.group or 'core'}" if resource is not None else ""
+        self._crd_name = crd_name_of(resource) if resource is not None else ""
         self._places = frozenset(objects("root", "", ""))
 
     @property

@@ -173,6 +173,11 @@ def custom_resource_keys(root: str, crd_name: str, *, namespaced: bool) -> Resou
     return resource_keys(root, group, plural, namespaced=namespaced, identity=CUSTOM_RESOURCES)
 
 
+def crd_name_of(resource: GroupResource) -> str:
+    """The name of the CRDs that define a resource, as `custom_resource_keys` takes it."""
+    return f"{resource.resource}.{resource.group or _CORE}"
+
+
 def internal_key(root: str, name: str) -> str:
     """A key of the server's own (`/registry/.kcp-py/<name>`), outside every resource: a group never begins with a dot."""
     return f"{root}/.kcp-py/{_checked_word(name)}"

@@ -99,6 +99,31 @@ class Stream(asyncio.Protocol):
                 self._on_line(data)
 
 
+class EventDelays:
+    """The times from sending writes to their events in watches. The names of the objects begin with `w`."""
+
+    def __init__(self) -> None:
+        self.sent: dict[bytes, float] = {}
+        """Name without the `w` -> when its write was sent. Events remove it."""
+        self.delays: list[float] = []
+        """Seconds."""
+
+    def on_line(self, data: bytes) -> None:
+        """For `Target.stream`: events that have come."""
+        now = time.perf_counter()
+        for line in data.split(b"\n"):
+            name = line.partition(b'"name":"w')[2].partition(b'"')[0]
+            if name in self.sent:
+                self.delays.append(now - self.sent.pop(name))
+
+    async def wait(self) -> str:
+        """Wait up to five seconds for the rest. Returns what to report of events that did not come."""
+        end = time.monotonic() + 5
+        while self.sent and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        return f", {len(self.sent)} LOST" if self.sent else ""
+
+
 class Target:
     """Where to send requests, and what every one of them carries."""
 

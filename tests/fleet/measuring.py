@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from tests.benchmarks.load import Connection, Result, Target, run
+from tests.benchmarks.load import Connection, EventDelays, Result, Target, run
 from tests.benchmarks.processes import Process
 from tests.fleet.content import Content, create_clusters
 
@@ -205,29 +205,22 @@ async def whole_list(ours: Process, path: str, probe: str) -> list[Row]:
 async def watch(ours: Process, content: Content, names: Sequence[str], *, rate: float = 100) -> list[Row]:
     """One watch over all clusters for each resource, and the time from sending a write in one of them to its event."""
     run_id = time.time_ns()
-    sent: dict[bytes, float] = {}
-    delays: list[float] = []
-
-    def on_line(data: bytes) -> None:
-        now = time.perf_counter()
-        for line in data.split(b"\n"):
-            name = line.partition(b'"name":"w')[2].partition(b'"')[0]
-            if name in sent:
-                delays.append(now - sent.pop(name))
-
+    events = EventDelays()
     kinds = range(content.crds)
     start = time.perf_counter()
     version = orjson.loads((await _status(ours.target, f"{content.path('*', 0)}?limit=1")).partition(b"\r\n\r\n")[2])["metadata"][
         "resourceVersion"
     ]
-    streams = [await ours.target.stream(f"{content.path('*', number)}?watch=true&resourceVersion={version}", on_line) for number in kinds]
+    streams = [
+        await ours.target.stream(f"{content.path('*', number)}?watch=true&resourceVersion={version}", events.on_line) for number in kinds
+    ]
     opened = time.perf_counter() - start
     before = ours.cpu_seconds
 
     async def send(connection: Connection, at: int, name: str) -> None:
         body = content.object(at % content.crds, f"w{run_id}-{at}")
         head = ours.target.head("POST", content.path(name, at % content.crds), len(body))
-        sent[b"%d-%d" % (run_id, at)] = time.perf_counter()
+        events.sent[b"%d-%d" % (run_id, at)] = time.perf_counter()
         answer = await connection.request(head, body)
         if b" 201 " not in answer[:16]:
             raise RuntimeError(answer[:400].decode(errors="replace"))
@@ -239,19 +232,19 @@ async def watch(ours: Process, content: Content, names: Sequence[str], *, rate: 
         await asyncio.gather(
             *(send(connection, at + n, name) for n, (connection, name) in enumerate(zip(connections, names[at:], strict=False)))
         )
-    end = time.monotonic() + 5
-    while sent and time.monotonic() < end:
-        await asyncio.sleep(0.01)
+    lost = await events.wait()
     cpu = (ours.cpu_seconds - before) / len(names)
     for stream in streams:
         assert stream.transport is not None
         stream.transport.abort()
     for connection in connections:
         connection.close()
-    lost = f", {len(sent)} LOST" if sent else ""
     return [
         (f"open {content.crds} watches over all clusters", f"{opened * 1e3:.0f} ms"),
-        (f"event of a write in one of {len(names):,} clusters", f"{percentiles(Result(1, delays))}, {cpu * 1e3:.2f} ms of CPU{lost}"),
+        (
+            f"event of a write in one of {len(names):,} clusters",
+            f"{percentiles(Result(1, events.delays))}, {cpu * 1e3:.2f} ms of CPU{lost}",
+        ),
     ]
 
 

@@ -21,7 +21,7 @@ from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.contract import Storage, readable
-from kcp_py.storage.keys import ResourceKeys
+from kcp_py.storage.keys import ResourceKeys, crd_name_of
 from kcp_py.watchcache import ObjectEvent
 
 _PAGE: Final = 1_000
@@ -88,7 +88,7 @@ class CRDIndex:
 
     async def clusters(self, wanted: Collection[GroupResource]) -> AsyncGenerator[tuple[GroupResource, Name], None]:
         """`ResourceSource.each_cluster`: the clusters that have a CRD of one of these resources, each once for each of them."""
-        names = {_name_of(resource): resource for resource in wanted}
+        names = {crd_name_of(resource): resource for resource in wanted}
         seen: dict[str, set[Name]] = {name: set() for name in names}
         if self._known is None:
             async with aclosing(self._likely(names)) as found:
@@ -237,11 +237,6 @@ def _add(known: _Known, cluster: Name) -> None:
     if known.complete and known.count < _NAMED:
         known.clusters[cluster] = None
     known.count += 1
-
-
-def _name_of(resource: GroupResource) -> str:
-    """The name of the CRDs that define a resource."""
-    return f"{resource.resource}.{resource.group or 'core'}"
 
 
 def _resource_of(name: str) -> GroupResource:

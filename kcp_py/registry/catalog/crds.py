@@ -24,7 +24,7 @@ from kcp_py.registry.default_events import origin_of_crd
 from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.storage.contract import Compare, KeyValue, Storage
-from kcp_py.storage.keys import ResourceKeys, custom_resource_keys
+from kcp_py.storage.keys import ResourceKeys, crd_name_of, custom_resource_keys
 from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
@@ -65,7 +65,7 @@ class CRDSource(ResourceSource):
 
     async def resource_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
         """`ResourceSource.resource_in`: one key is read where the CRDs of the cluster are not known."""
-        key = self.keys.object_key(cluster, "", f"{resource.resource}.{resource.group or 'core'}")
+        key = self.keys.object_key(cluster, "", crd_name_of(resource))
         known = self._crds.peek(cluster)
         if known is not None:
             return found.served if (found := known.get(key)) is not None else ()

@@ -18,6 +18,7 @@ from kcp_py.registry.store.scan import ServedScan, StateScan
 from kcp_py.registry.store.visible import ALL_VISIBLE, Visible
 from kcp_py.request.sight import EVERY_CLUSTER, Sight
 from kcp_py.storage.contract import Storage
+from kcp_py.storage.keys import crd_name_of
 from kcp_py.watchcache import Fanout
 
 _STATES_AT_ONCE: Final = 501
@@ -169,7 +170,7 @@ class WildcardTables:
         found: dict[GroupResource, Sequence[ServedResource]] = {}
         time_slice = TimeSlice()
         for source in self._tables.sources:
-            ordered = sorted(set(await source.group_resources()) - found.keys(), key=_crd_name)
+            ordered = sorted(set(await source.group_resources()) - found.keys(), key=crd_name_of)
             wanted = set(ordered)
             own: dict[GroupResource, Sequence[ServedResource]] = {}
             async with aclosing(source.each_cluster(wanted)) as pairs:
@@ -193,7 +194,7 @@ class WildcardTables:
             for resource in {one.resource.group_resource for one in table.served.values()} - found.keys():
                 if shown := _discoverable(table.find_all(resource)):
                     found[resource] = shown
-        return {resource: found[resource] for resource in sorted(found, key=_crd_name)}
+        return {resource: found[resource] for resource in sorted(found, key=crd_name_of)}
 
 
 def _few(sight: Sight) -> Collection[str] | None:
@@ -226,8 +227,3 @@ async def _visible_states(
             break
         first = page[-1].name
     return found
-
-
-def _crd_name(resource: GroupResource) -> str:
-    """The name that a CRD of the resource has."""
-    return f"{resource.resource}.{resource.group or 'core'}"

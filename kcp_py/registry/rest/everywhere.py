@@ -54,9 +54,10 @@ async def _candidates(registry: Registry, target: Resolved, cluster: str) -> Asy
     """The clusters that may have the object: the named one, or those that serve the resource."""
     if cluster:
         try:
-            yield parse_name(cluster)
+            named = parse_name(cluster)
         except InvalidClusterError as error:
             raise errors.bad_request(str(error)) from None
+        yield named
     elif target.served.per_cluster:
         resource = target.resource
         async with aclosing(registry.wildcard.each_cluster(resource.group, resource.resource, sight=target.sight)) as clusters:
