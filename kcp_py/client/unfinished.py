@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
-from kcp_py.aio.cooperative import Throttle
+from kcp_py.aio.cooperative import Throttle, TimeSlice
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.client.following import Followers
 from kcp_py.client.history import read_history
@@ -23,6 +23,9 @@ from kcp_py.storage.contract import CompactedError, FutureRevisionError, Storage
 from kcp_py.storage.keys import ResourceKeys
 
 _NAME: Final = "unfinished-work"
+MOST_CHANGES: Final = 50_000
+"""Changes that are handled after a start. A record is younger than that; without one, there may be hundreds of thousands of them, and
+controllers that look at all their objects at once take the processor from requests."""
 
 
 class UnfinishedWork(NamedTuple):
@@ -94,14 +97,23 @@ class WorkRecord:
         keys = {name: [[*key] for key in found] for name, found in work.keys.items()}
         return await self._records.save(_NAME, {"revision": work.revision, "keys": keys, "positions": dict(work.positions)})
 
-    async def changes(self, after: int, resources: Collection[GroupResource]) -> AsyncGenerator[ObjectChange, None]:
+    async def changes(
+        self, after: int, resources: Collection[GroupResource], *, most: int = MOST_CHANGES
+    ) -> AsyncGenerator[ObjectChange, None]:
         """The changes of resources from a revision until now, as far as the history reaches back.
+
+        Args:
+            after: the last revision that is left out.
+            resources: whose changes.
+            most: of the last so many revisions, so many changes.
 
         Raises:
             StatusError: the store cannot be read.
         """
         prefixes = {self._keys_of(resource).prefix for resource in resources}
         until = self._followers.fanout.revision
+        after = max(after, until - most)
+        turns = TimeSlice()
         try:
             while after < until:
                 changes = read_history(
@@ -111,7 +123,11 @@ class WorkRecord:
                     async with aclosing(changes):
                         async for batch in changes:
                             for change in batch:
+                                if not most:
+                                    return
+                                most -= 1
                                 yield change
+                                await turns.yield_if_due()
                     after = until
                 except CompactedError as error:
                     after = max(after + 1, error.compact_revision)

@@ -40,6 +40,21 @@ async def test_a_record_is_loaded_as_it_was_saved(registry: Registry) -> None:
     assert registry.tap._followers.starts == WORK.positions
 
 
+async def test_a_long_history_is_left_to_the_reads_of_objects(registry: Registry) -> None:
+    """The latest revisions count, and a transaction of very many objects ends the changes early."""
+    for name in ("one", "two", "three"):
+        await registry.client.create(TEAM, CONFIG_MAPS, config_map(name))
+    await registry.fanout.reached(await registry.storage.revision())
+    found = [change.name async for change in registry.tap.work.changes(0, [CONFIG_MAPS.group_resource], most=2)]
+    assert found == ["two", "three"]
+    keys = registry.tap._keys(CONFIG_MAPS.group_resource)
+    puts = [Put(keys.object_key(TEAM, "default", f"of-{number}"), orjson.dumps(config_map(f"of-{number}"))) for number in range(5)]
+    await registry.storage.transact([], puts)
+    await registry.fanout.reached(await registry.storage.revision())
+    found = [change.name async for change in registry.tap.work.changes(0, [CONFIG_MAPS.group_resource], most=3)]
+    assert found == ["two", "three", "of-0"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
