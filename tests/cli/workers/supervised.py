@@ -68,8 +68,8 @@ def the_owner_cannot_start(process: Process, _: socket.socket, __: socket.socket
 def the_owner_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
     """The owner is killed when all serve; when all serve again, the server is ended."""
     life = lives(process)
-    channel.send(READY)
     say(f"{process.name} {life}")
+    channel.send(READY)
     if process.name == OWNER:
         if life == 1:
             assert channel.recv(1) == ATTACH
