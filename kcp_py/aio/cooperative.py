@@ -65,17 +65,11 @@ class Throttle:
         self._allowance = allowance
         self._begun = self._latest = clock()
         self._break: asyncio.Future[None] | None = None
-        self.waiting = 0
-        """How many tasks wait for the end of a break."""
 
     async def take(self) -> None:
         """Return at once while the gate is open, otherwise after the break. Call before each step."""
         while self._break is not None:
-            self.waiting += 1
-            try:
-                await asyncio.shield(self._break)
-            finally:
-                self.waiting -= 1
+            await asyncio.shield(self._break)
         now = self._clock()
         if now - self._latest > _IDLE_SECONDS:
             self._begun = now

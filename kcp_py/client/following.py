@@ -90,10 +90,15 @@ class Followers:
     @property
     def revision(self) -> int | None:
         """All readers have dealt with all changes up to this revision; None where some have missed changes."""
-        if self._missed and any(one.position is not None for one in self._all):
+        if self._missed and self.reading:
             return None
         self._missed = False
         return min((one.revision for one in self._all), default=self.fanout.revision)
+
+    @property
+    def reading(self) -> bool:
+        """Whether readers still have to read existing objects."""
+        return any(one.position is not None for one in self._all)
 
     @property
     def positions(self) -> Mapping[str, str]:

@@ -104,7 +104,7 @@ class LocalTap:
     @property
     def reads_existing(self) -> bool:
         """Whether controllers still have to read objects that existed at their start."""
-        return self._scans.waiting > 0
+        return self._followers.reading or self.progress.scans > 0
 
     def changes(self, resource: GroupVersionResource, *, wanted: ObjectFilter) -> AsyncGenerator[ObjectChange, None]:
         """`Tap.changes`."""

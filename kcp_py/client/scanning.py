@@ -58,6 +58,8 @@ class ScanProgress:
         self._fanout = fanout
         self._root = root
         self._throttle = throttle
+        self.scans = 0
+        """How many `scan`s are under way."""
 
     @property
     def revision(self) -> int:
@@ -128,6 +130,7 @@ class ScanProgress:
             StatusError: the store cannot be read.
         """
         revision = 0
+        self.scans += 1
         try:
             await self._throttle.take()
             async for page in read_pages(self._storage, f"{self._root}/", limit=_PAGE, start=start):
@@ -137,6 +140,8 @@ class ScanProgress:
                 await self._throttle.take()
         except StorageError as error:
             raise translate(error) from error
+        finally:
+            self.scans -= 1
         await self._fanout.reached(revision)
 
     def _shown(self, items: Sequence[KeyValue], concerned: ObjectFilter) -> Sequence[ObjectChange]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kcp_py.aio.clock import SYSTEM_CLOCK
 from kcp_py.client.contract import Client
 from kcp_py.controlplane import ControlPlane
 from kcp_py.logicalcluster import Name, parse_name
@@ -217,7 +218,8 @@ async def control_plane(
             if edge is not None:
                 stack.callback(edge.close)
             plane = await stack.enter_async_context(create(options, **arguments))
-            if arguments.get("clock") is not None:
+            # `create` may have given it a clock, too.
+            if plane.clock is not SYSTEM_CLOCK:
                 stack.callback(attach_clock(plane))
             server = LocalServer(plane, users, directory, edge)
             stack.push_async_callback(server.aclose)

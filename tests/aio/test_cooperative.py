@@ -93,17 +93,3 @@ async def test_a_throttle_of_scans_uses_less_after_its_allowance(monkeypatch: py
         await throttle.take()
         clock.now += 0.004
     assert delays == [pytest.approx(0.004 * BREAK), pytest.approx(0.004 * BREAK), pytest.approx(0.004 * SCAN_BREAK)]
-
-
-async def test_a_throttle_counts_those_who_wait() -> None:
-    """During a break, and until it ends; one that is cancelled does not wait any more."""
-    clock = Clock()
-    throttle = Throttle(clock=clock, seconds=0.002, pause=0.0)
-    assert throttle.waiting == 0
-    clock.now += 0.004
-    waiting = [asyncio.create_task(throttle.take()) for _ in range(3)]
-    await asyncio.sleep(0)
-    assert throttle.waiting == 3
-    waiting[0].cancel()
-    await asyncio.wait(waiting)
-    assert throttle.waiting == 0

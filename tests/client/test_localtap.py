@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.client import ObjectFilter, StoredResource
+from kcp_py.client import EVERYTHING, ObjectFilter, StoredResource
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import CONFIG_MAPS, CRDS, WIDGETS, Registry, config_map, make_crd, open_registry
+from tests.eventloop import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +40,28 @@ async def test_changes_begin_with_what_is_wanted(registry: Registry) -> None:
     await changes.aclose()
     assert (three.cluster, three.name, three.value is None) == ("team-b", "three", False)
     assert (one.cluster, one.name, one.value) == ("team-a", "one", None)
+
+
+async def test_it_is_known_whether_existing_objects_are_read(registry: Registry) -> None:
+    """From the beginning of each reader until it has read all pages, also between breaks, when nothing waits."""
+    tap = registry.tap
+    await registry.client.create(TEAM, CONFIG_MAPS, config_map("one"))
+    await registry.fanout.reached(await registry.storage.revision())
+    assert not tap.reads_existing
+    changes = tap.changes(CONFIG_MAPS, wanted=EVERYTHING)
+    assert (await anext(changes)).name == "one"
+    assert tap.reads_existing
+    following = asyncio.ensure_future(anext(changes))
+    await until_idle()
+    assert not tap.reads_existing
+    following.cancel()
+    await asyncio.wait([following])
+    await changes.aclose()
+    scan = tap.progress.scan("", concerned=EVERYTHING)
+    await anext(scan)
+    assert tap.reads_existing
+    await scan.aclose()
+    assert not tap.reads_existing
 
 
 async def test_collections_are_deleted_but_for_what_waits(registry: Registry) -> None:
