@@ -108,7 +108,7 @@ class Database:
         Raises:
             CorruptDatabaseError: the log is damaged. Nothing is copied.
         """
-        self._check_log()
+        self._check_log(connection)
         # A failure loses nothing: the log remains for the next attempt. Therefore a failure is not reported as one of the preceding commit.
         try:
             self._carry_over(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -146,9 +146,9 @@ class Database:
                 raise DatabaseFileError(f"{self.path} could not be synced: {error.strerror}") from error
         return complete
 
-    def _check_log(self) -> None:
+    def _check_log(self, connection: apsw.Connection) -> None:
         try:
-            damage = self._log_check.damage()
+            damage = self._log_check.damage(_log_length(connection))
         except OSError as error:
             _log.error("storage_checkpoint_failed", error=str(error))
             return
@@ -158,7 +158,7 @@ class Database:
     def close_writer(self, connection: apsw.Connection) -> None:
         """Copy the log into the file, and close the last connection. A damaged log is left unchanged."""
         try:
-            self._check_log()
+            self._check_log(connection)
         except CorruptDatabaseError as error:
             _log.error("storage_log_damaged", error=str(error))
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -289,6 +289,15 @@ def _connected(path: str, *, cache_kilobytes: int) -> apsw.Connection:
     _pragma(connection, "temp_store = MEMORY")
     _pragma(connection, f"cache_size = {-cache_kilobytes}")
     return connection
+
+
+def _log_length(connection: apsw.Connection) -> int | None:
+    """The number of frames of all commits in the write-ahead log, by its index. None where the index cannot be read."""
+    try:
+        frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    except apsw.Error:
+        return None
+    return frames if frames >= 0 else None
 
 
 def _check_kind(path: str) -> None:

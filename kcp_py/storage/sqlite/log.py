@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -122,21 +123,25 @@ class LogCheck:
         self._path = path
         self._mark = _Mark(b"", 0, b"")
 
-    def damage(self) -> str:
+    def damage(self, frames: int | None = None) -> str:
         """A certain error; empty for none. Takes about 2 us for each frame.
+
+        Args:
+            frames: how many frames the log had before this call. Frames behind them are from before the log was restarted, or belong to
+                later commits, and are not read one by one. None for all of the file.
 
         Raises:
             OSError: the log exists and cannot be read.
         """
-        found = self._look()
+        found = self._look(frames)
         for _ in range(_LOOKS):
             # A frame that is being written may look wrong before later frames, but only once.
-            if not found or (again := self._look()) == found:
+            if not found or (again := self._look(frames)) == found:
                 break
             found = again
         return found
 
-    def _look(self) -> str:
+    def _look(self, frames: int | None) -> str:
         """Verify many frames together, and one by one if that fails, which happens at the end of the log."""
         try:
             with Path(f"{self._path}-wal").open("rb", buffering=0) as file:
@@ -159,6 +164,8 @@ class LogCheck:
                 self._mark = mark
                 file.seek(_HEADER_SIZE + mark.frames * _FRAME_SIZE)
                 rest = _frames(iter(lambda: file.read(_FRAME_SIZE), b""))
+                if frames is not None:
+                    rest = islice(rest, max(0, frames - mark.frames))
                 return _read(rest, mark.salt, mark.checksum, swapped=False, number=mark.frames).damage
         except FileNotFoundError:
             return ""
