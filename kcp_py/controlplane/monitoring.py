@@ -100,12 +100,12 @@ def describe_budget(budget: ClusterBudget, gauges: Gauges) -> None:
     gauges.add("kcp_cluster_cache_limit_bytes", "The value of --cluster-cache-bytes.", lambda: float(budget.capacity))
     gauges.add(
         "kcp_cluster_cache_clusters",
-        "Logical clusters, and sets of resources with documents for discovery, that are in the caches.",
+        "Logical clusters, and callers of discovery over all clusters, that are in the caches.",
         lambda: float(len(budget)),
     )
     gauges.add(
         "kcp_cluster_cache_evictions",
-        "How many times a logical cluster, or a set of resources, was removed from the caches because their memory was exceeded.",
+        "How many times a logical cluster, or a caller of discovery over all clusters, was removed from the caches for lack of room.",
         lambda: float(budget.evictions),
         kind="counter",
     )

@@ -29,6 +29,7 @@ from tests.server.handlers.conftest import Api, config_map, options
 pytestmark = pytest.mark.anyio
 
 CLUSTERS = 40
+DOCUMENTS = ("api", "apis", "apis/example.com/v1", "openapi/v2", "openapi/v3")
 
 
 @pytest.fixture(params=[0, 30_000], ids=["nothing", "few clusters"])
@@ -68,6 +69,14 @@ def content(cluster: Name, kind: str) -> list[Put]:
         crds.append(stored(crd))
     path = f"/registry/apiextensions.k8s.io/customresourcedefinitions/{cluster}"
     return [Put(f"{path}/{crd['metadata']['name']}", orjson.dumps(crd)) for crd in crds]
+
+
+async def define(api: Api, cluster: str) -> None:
+    """Create a definition in a cluster, and wait until it is served."""
+    await api.ok("POST", f"/clusters/{cluster}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", make_crd())
+    async with asyncio.timeout(30):
+        while (await api("GET", f"/clusters/{cluster}/apis/example.com/v1/namespaces/default/widgets")).status_code == 404:
+            await asyncio.sleep(0)
 
 
 async def touch(control_plane: ControlPlane, cluster: Name) -> None:
@@ -129,7 +138,7 @@ async def test_an_evicted_cluster_leaves_nothing(tmp_path: Path):
 
 
 async def test_a_deleted_cluster_leaves_nothing(tmp_path: Path):
-    """No cache keeps entries of clusters that are gone, however much room there is."""
+    """No cache keeps entries of clusters that are gone, however much room there is and whatever was being read meanwhile."""
     async with (
         ControlPlane(options(tmp_path)) as control_plane,
         httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
@@ -138,12 +147,75 @@ async def test_a_deleted_cluster_leaves_nothing(tmp_path: Path):
         own = [f"/clusters/{name}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster" for name in ("a", "b")]
         for path, name in zip(own, ("a", "b"), strict=True):
             await api.ok("POST", f"/clusters/{name}/api/v1/namespaces/default/configmaps", config_map("first"))
-            await api.ok("DELETE", path)
+            await define(api, name)
+            documents = [f"/clusters/{name}/{document}" for document in DOCUMENTS]
+            for document in documents:
+                await api.ok("GET", document)
+            await asyncio.gather(*(api("GET", document) for document in documents * 4), api.ok("DELETE", path))
         async with asyncio.timeout(30):
             while any([(await api("GET", path)).status_code != 404 for path in own]):
                 await asyncio.sleep(0)
         await backend.fanout.reached(await backend.access.storage.revision())
         assert {cache: size for (cache,), size in backend.access.budget.sizes().items() if size} == {}
+
+
+async def test_documents_go_with_the_last_cluster_that_uses_them(tmp_path: Path):
+    """Clusters that serve the same share documents, and a later cluster of the name of a deleted one has none of its resources."""
+    async with (
+        ControlPlane(options(tmp_path)) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api, backend = Api(client, control_plane), control_plane.backend
+        budget = backend.access.budget
+
+        def shared() -> float:
+            return budget.sizes()["shared",]
+
+        async def delete(name: str) -> None:
+            path = f"/clusters/{name}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+            await api.ok("DELETE", path)
+            async with asyncio.timeout(30):
+                while (await api("GET", path)).status_code != 404:
+                    await asyncio.sleep(0)
+            await backend.fanout.reached(await backend.access.storage.revision())
+
+        for name in ("a", "b"):
+            await define(api, name)
+        compiled = shared()
+        await api.ok("GET", "/clusters/a/apis")
+        described = shared()
+        assert described > compiled + 200_000
+        await api.ok("GET", "/clusters/b/apis")
+        assert shared() == described
+        await delete("a")
+        assert shared() == described
+        assert (await api("GET", "/clusters/a/apis/example.com")).status_code == 404
+        await api.ok("POST", "/clusters/a/api/v1/namespaces/default/configmaps", config_map("first"))
+        assert (await api("GET", "/clusters/a/apis/example.com")).status_code == 404
+        await delete("b")
+        await delete("a")
+        assert shared() == 0
+
+
+async def test_documents_of_resources_that_are_not_served_any_more_are_replaced(tmp_path: Path):
+    """A cluster uses the documents of what it serves now, and those of before are not kept for it."""
+    async with (
+        ControlPlane(options(tmp_path)) as control_plane,
+        httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client,
+    ):
+        api, budget = Api(client, control_plane), control_plane.backend.access.budget
+        await api.ok("POST", "/clusters/a/api/v1/namespaces/default/configmaps", config_map("first"))
+        await api.ok("GET", "/clusters/a/apis")
+        before = budget.sizes()["shared",]
+        await define(api, "a")
+        assert "example.com" in (await api("GET", "/clusters/a/apis")).text
+        crd = "/clusters/a/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
+        await api.ok("DELETE", crd)
+        async with asyncio.timeout(30):
+            while (await api("GET", crd)).status_code != 404:
+                await asyncio.sleep(0)
+        assert "example.com" not in (await api("GET", "/clusters/a/apis")).text
+        assert budget.sizes()["shared",] == before
 
 
 async def test_nothing_is_stale_when_clusters_come_and_go(api: Api):

@@ -1,9 +1,15 @@
-"""Discovery and OpenAPI: what a cluster serves, told in documents that clusters with the same resources share."""
+"""Discovery and OpenAPI: what a cluster serves, described in documents that clusters with the same resources share.
+
+Documents are kept as long as a cluster in the caches uses them. They leave memory with the last of these clusters, whether it is deleted,
+evicted, or serves other resources.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -15,6 +21,7 @@ from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
 from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
+from kcp_py.request.context import RequestContext
 from kcp_py.server.encoding import encode_offloaded
 from kcp_py.server.etags import is_current
 from kcp_py.server.exchange import Exchange
@@ -36,18 +43,22 @@ _DOCUMENTS_BYTES: Final = 200_000
 """What the documents about a set of resources take, without those of the resources themselves: they describe all built-in kinds, too."""
 _RESOURCE_BYTES: Final = 3_000
 """What a resource that not every cluster serves takes in documents of discovery. Documents of OpenAPI have bounds of their own."""
+_USE_BYTES: Final = 200
+"""What a use of documents takes, without references to the resources."""
+_REFERENCE_BYTES: Final = 8
 
 
 class _Described:
-    """The documents of one set of resources."""
+    """The documents of one set of resources; a `Shared` value of the clusters that serve them."""
 
-    __slots__ = ("discovery", "openapi", "since")
+    __slots__ = ("__weakref__", "discovery", "memory", "openapi", "since")
 
     def __init__(self, table: ResourceTable | ResourceUnion, server_address: str, fragments: FragmentCache) -> None:
         resources = tuple(table.resources())
         self.discovery = Discovery(resources, server_address=server_address)
         self.openapi = OpenAPIDocuments(resources, fragments)
         self.since = time.time()
+        self.memory: Final = _DOCUMENTS_BYTES + _RESOURCE_BYTES * table.count
 
 
 class Documents:
@@ -56,9 +67,11 @@ class Documents:
     def __init__(self, backend: Backend, *, server_address: str) -> None:
         self._backend = backend
         self._server_address = server_address
-        self._described: dict[bytes, _Described] = {}
+        self._described: WeakValueDictionary[bytes, _Described] = WeakValueDictionary()
         """By the digest of the table: clusters that serve the same resources share them."""
-        self._kept = backend.access.budget.part("documents", self._described.pop)
+        self._used: dict[Hashable, _Described] = {}
+        """By the cluster that uses them, or the scope of the caller over all clusters."""
+        self._kept = backend.access.budget.part("documents", self._used.pop)
         self._fragments = FragmentCache()
 
     async def answer(self, exchange: Exchange) -> None:
@@ -74,7 +87,7 @@ class Documents:
         if isinstance(context.cluster, Wildcard) and segments[0] == "openapi":
             raise errors.unknown_path()
         table = await self._table(exchange)
-        described = self._describe(table)
+        described = self._describe(context, table)
         match segments:
             case ["api"]:
                 await self._send_roots(exchange, described.discovery.core_versions(), described.discovery.aggregated_core)
@@ -120,14 +133,21 @@ class Documents:
         await resolve_cluster(self._backend, context, context.cluster)
         return await self._backend.tables.get(context.cluster)
 
-    def _describe(self, table: ResourceTable | ResourceUnion) -> _Described:
-        found = self._described.get(table.digest)
-        if found is None:
-            found = self._described[table.digest] = _Described(table, self._server_address, self._fragments)
-            self._kept.hold(table.digest, _DOCUMENTS_BYTES + _RESOURCE_BYTES * table.count, table.shared())
-        else:
-            self._backend.access.budget.use(table.digest)
-        return found
+    def _describe(self, context: RequestContext, table: ResourceTable | ResourceUnion) -> _Described:
+        """The documents of what a request has found to be served."""
+        described = self._described.get(table.digest)
+        if described is None:
+            described = self._described[table.digest] = _Described(table, self._server_address, self._fragments)
+        cluster = context.cluster
+        key: Hashable = (cluster, context.sight.scope) if isinstance(cluster, Wildcard) else cluster
+        if self._used.get(key) is described:
+            self._backend.access.budget.use(key)
+        elif isinstance(cluster, Wildcard) or key in self._used or self._backend.tables.peek(cluster) is table:
+            # A table that is not in its cache may be of a cluster that has been deleted since the request began.
+            shared = (described, *table.shared())
+            self._used[key] = described
+            self._kept.hold(key, _USE_BYTES + _REFERENCE_BYTES * len(shared), shared)
+        return described
 
     async def _send_roots(self, exchange: Exchange, plain: Document, aggregated: Any) -> None:
         pretty = wants_pretty(exchange.query, exchange.headers.get(b"user-agent"))
