@@ -1,4 +1,4 @@
-"""`authorize_impersonation`: what a caller needs to act as another user.
+"""`authorize_impersonation`: what a caller needs to act as another user. `Impersonation` remembers which permissions that were.
 
 There are several modes, and one of them is enough. In the constrained modes the caller needs the verb `impersonate:MODE` on every part of
 the other user, and `impersonate-on:MODE:VERB` on the requested resource. In the legacy mode it needs the verb `impersonate` on every part,
@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import FieldError, aggregate, invalid
 from kcp_py.apimachinery.meta.names import dns_label_problems, dns_subdomain_problems
-from kcp_py.authz.authorizer import Authorizer
+from kcp_py.authz.authorizer import Authorizer, RecallingAuthorizer
 from kcp_py.authz.forbidden import forbidden
 from kcp_py.authz.withheld import withheld
 from kcp_py.golang.quoting import go_quote
@@ -40,6 +41,10 @@ _NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
 _ASSOCIATED_NODE_KEYS: Final = "authentication.kubernetes.io/associated-node-keys"
 _MANY: Final = 4
 """So many groups, or values of extra fields, are first authorized together, by the name `*`."""
+_KEPT_BYTES: Final = 4 * 1024 * 1024
+"""Bounded by its own and not by the budget of clusters: the permissions are those of users and not of clusters."""
+_ALLOWED_BYTES: Final = 1000
+_PART_BYTES: Final = 200
 _PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _PATH_MISMATCH: Final = f"Invalid path (regex used for validation is '{_PATH.pattern}')"
 
@@ -72,6 +77,73 @@ class _Mode(NamedTuple):
         return f"impersonate-on:{self.name}:{verb}" if self.name else "impersonate"
 
 
+class _Allowed(NamedTuple):
+    """How a caller was allowed to act as another user."""
+
+    mode: _Mode
+    requester: UserInfo
+    """The caller as authorizers see it."""
+    parts: tuple[RequestInfo, ...]
+    """The permissions, without that on the requested resource."""
+    user: UserInfo
+    """The other user."""
+    lasting: bool
+    """Whether these permissions suffice, whatever others the caller gets."""
+
+    @property
+    def weight(self) -> int:
+        """About the bytes that it takes."""
+        size = _ALLOWED_BYTES + sum(map(len, self.requester.groups))
+        return size + sum(_PART_BYTES + len(part.subresource) + len(part.name) for part in self.parts)
+
+
+class Impersonation:
+    """Decides as whom requests go on, and keeps which permissions allow one user to be another one in a cluster.
+
+    The authorizer is asked about each of these permissions for each request. So a permission that is revoked has no effect any more as soon
+    as it has none on other requests.
+    """
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        """Begin without permissions. `authorizer` decides about each part."""
+        self._authorizer = authorizer
+        self._recall = authorizer.recall if isinstance(authorizer, RecallingAuthorizer) else None
+        self._allowed: LRU[tuple[object, ...], _Allowed] = LRU(_KEPT_BYTES, weigh=lambda allowed: allowed.weight)
+
+    def recall(self, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted) -> UserInfo | None:
+        """The answer of `authorize`, if all permissions are at hand; else None."""
+        recall = self._recall
+        allowed = self._allowed.get(_key(requester, cluster, wanted)) if recall is not None else None
+        if recall is None or allowed is None:
+            return None
+        requester = allowed.requester
+        for part in allowed.parts:
+            decision = recall(requester, cluster, part)
+            if decision is None or not decision.allowed:
+                return None
+        if allowed.mode.name:
+            decision = recall(requester, cluster, info._replace(verb=allowed.mode.verb_on(info.verb)))
+            if decision is None or not decision.allowed:
+                return None
+        return allowed.user
+
+    async def authorize(self, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted) -> UserInfo:
+        """See `authorize_impersonation`."""
+        allowed = await _find(self._authorizer, requester, cluster, info=info, wanted=wanted)
+        if allowed.lasting:
+            self._allowed.set(_key(requester, cluster, wanted), allowed)
+        return allowed.user
+
+
+def _key(requester: UserInfo, cluster: ClusterSelection, wanted: Wanted) -> tuple[object, ...]:
+    """All that the needed permissions depend on."""
+    return (
+        cluster,
+        *(requester.name, requester.uid, requester.groups, tuple(requester.extra.items())),
+        *(wanted.name, wanted.uid, wanted.groups, tuple(wanted.extra.items())),
+    )
+
+
 async def authorize_impersonation(
     authorizer: Authorizer, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted
 ) -> UserInfo:
@@ -87,11 +159,20 @@ async def authorize_impersonation(
     Raises:
         StatusError: 403 with the refusal of the first mode, if no mode allows it, and for parts that are `withheld`.
     """
+    return (await _find(authorizer, requester, cluster, info=info, wanted=wanted)).user
+
+
+async def _find(authorizer: Authorizer, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted) -> _Allowed:
+    """The first mode that allows it."""
     modes = [mode for mode in _MODES if mode.applies(wanted, requester)]
     failure: StatusError | None = None
     for mode in modes:
+        asker = requester
+        if mode.name == "associated-node":
+            # Authorizers must not decide by the node: every pod of the service account acts as the node that it runs on.
+            asker = requester._replace(extra={_ASSOCIATED_NODE_KEYS: tuple(sorted(requester.extra))})
         try:
-            await _authorize(authorizer, requester, cluster, info=info, wanted=wanted, mode=mode)
+            parts = await _authorize(authorizer, asker, cluster, info=info, wanted=wanted, mode=mode)
         except StatusError as error:
             if error.code != 403:
                 raise
@@ -100,40 +181,45 @@ async def authorize_impersonation(
             user = _user(wanted, mode)
             if reason := withheld(requester, cluster, user.groups, user.extra):
                 raise forbidden(requester, info._replace(verb=modes[0].verb_on(info.verb)), reason)
-            return _of_cluster(user, cluster)
+            # A node has other groups in the stricter modes.
+            lasting = mode is modes[0] or _node(wanted.name) is None
+            return _Allowed(mode, asker, parts, _of_cluster(user, cluster), lasting)
     assert failure is not None, "the legacy mode always applies"
     raise failure
 
 
 async def _authorize(
     authorizer: Authorizer, requester: UserInfo, cluster: ClusterSelection, *, info: RequestInfo, wanted: Wanted, mode: _Mode
-) -> None:
-    if mode.name == "associated-node":
-        # Authorizers must not decide by the node: every pod of the service account acts as the node that it runs on.
-        requester = requester._replace(extra={_ASSOCIATED_NODE_KEYS: tuple(sorted(requester.extra))})
+) -> tuple[RequestInfo, ...]:
+    """The permissions on the parts of the other user that allow one mode."""
+    allowed: list[RequestInfo] = []
 
     async def check(attributes: RequestInfo) -> None:
         decision = await authorizer.authorize(requester, cluster, attributes)
         if decision is None or not decision.allowed:
             raise forbidden(requester, attributes, decision.reason if decision is not None else "")
 
+    async def check_part(part: RequestInfo) -> None:
+        await check(part)
+        allowed.append(part)
+
     async def check_all(together: RequestInfo, each: list[RequestInfo]) -> None:
         if mode.name and len(each) >= _MANY:
             try:
-                await check(together)
+                await check_part(together)
             except StatusError:
                 pass
             else:
                 return
-        for attributes in each:
-            await check(attributes)
+        for part in each:
+            await check_part(part)
 
     if mode.name:
         await check(info._replace(verb=mode.verb_on(info.verb)))
-    await check(_name(mode, wanted))
+    await check_part(_name(mode, wanted))
     part = UNPARSED._replace(is_resource=True, verb=mode.verb, group=_AUTHENTICATION, version="v1")
     if wanted.uid:
-        await check(part._replace(resource="uids", name=wanted.uid))
+        await check_part(part._replace(resource="uids", name=wanted.uid))
     groups = part._replace(group=_group(mode), resource="groups")
     if mode.name:
         _check_groups(requester, groups, wanted)
@@ -143,6 +229,7 @@ async def _authorize(
         raise forbidden(requester, extra, problem)
     values = [extra._replace(subresource=key, name=value) for key, found in wanted.extra.items() for value in found]
     await check_all(extra._replace(subresource="*", name="*"), values)
+    return tuple(allowed)
 
 
 def _name(mode: _Mode, wanted: Wanted) -> RequestInfo:

@@ -27,6 +27,8 @@ _KEPT_DECISIONS: Final = 4096
 _LONGEST_QUESTION: Final = 1000
 """Characters of the user, of the path and of the name. Decisions about longer ones are not kept: impersonated users and objects of field
 selectors have names of many kilobytes."""
+_IMPERSONATE: Final = "impersonate"
+"""How the verbs begin that let a caller act as another user."""
 
 
 Admits = Callable[[UserInfo, Name], Awaitable[bool]]
@@ -61,12 +63,15 @@ class RBACAuthorizer(RecallingAuthorizer):
         self._admits = admits
         self._require_access = require_access
         self._decided: LRU[tuple[object, ...], _Decided] = LRU(_KEPT_DECISIONS)
+        self._impersonations: LRU[tuple[object, ...], _Decided] = LRU(_KEPT_DECISIONS)
+        """Decisions about the parts of other users, which have no path. They do not displace those of requests."""
 
     def recall(self, user: UserInfo, cluster: ClusterSelection, info: RequestInfo) -> Decision | None:
         """The permission that is kept for the present roles and bindings; None where there is none, or where those have to be read."""
         if isinstance(cluster, Wildcard) or (index := self._indexes.current(cluster)) is None:
             return None
-        known = self._decided.get((cluster, user.name, user.groups, _lives_in(user, cluster), info))
+        kept = self._decided if info.path else self._impersonations
+        known = kept.get((cluster, user.name, user.groups, _lives_in(user, cluster), info))
         if known is None or known.state is not index.state:
             return None
         decision = known.decision
@@ -86,14 +91,15 @@ class RBACAuthorizer(RecallingAuthorizer):
             # Roles do not name selectors.
             info = info._replace(selectors=None)
         length = len(user.name) + sum(map(len, user.groups)) + len(info.path) + len(info.name)
-        # Reviews have no path. Their questions do not displace those of requests.
-        if not info.path or length > _LONGEST_QUESTION:
+        kept = self._decided if info.path else self._impersonations
+        # Reviews have no path, either. Their questions do not displace those of requests.
+        if length > _LONGEST_QUESTION or not (info.path or info.verb.startswith(_IMPERSONATE)):
             return await self._entering(self._decide(index, user, cluster, info), index, user, cluster, info=info)
         key = (cluster, user.name, user.groups, _lives_in(user, cluster), info)
-        known = self._decided.get(key)
+        known = kept.get(key)
         if known is None or known.state is not index.state:
             known = _Decided(index.state, self._decide(index, user, cluster, info))
-            self._decided.set(key, known)
+            kept.set(key, known)
         if known.decision is ACCESS_DENIED:
             return await self._entering(ACCESS_DENIED, index, user, cluster, info=info)
         return known.decision

@@ -123,7 +123,10 @@ async def test_service_accounts_live_in_their_cluster(api: Api) -> None:
 
 
 async def test_decisions_are_kept_within_bounds(api: Api) -> None:
-    """One for each user and request, not for users and objects with long names, nor for reviews; a change of a binding outdates it."""
+    """One for each user and request, not for users and objects with long names, nor for reviews; a change of a binding outdates it.
+
+    Those about parts of impersonated users displace no others.
+    """
     backend = api.control_plane.backend
     authorizer = RBACAuthorizer(RBACIndexes(backend.access, backend.fanout, "/registry"))
     read = parse_request("GET", "/api/v1/namespaces/default/configmaps/one", {})
@@ -144,6 +147,8 @@ async def test_decisions_are_kept_within_bounds(api: Api) -> None:
     decision = await authorizer.authorize(member, cluster, read)
     assert decision is not None
     assert decision.allowed
+    await authorizer.authorize(member, cluster, read._replace(path="", verb="impersonate"))
+    assert (len(authorizer._decided), len(authorizer._impersonations)) == (1, 1)
 
 
 async def test_only_permissions_are_recalled(api: Api) -> None:
