@@ -16,40 +16,25 @@ cluster is a key of its own (`views`).
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any, Final
 
-from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import ROOT, Name, is_system
 from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterlimits import NO_LIMITS, Limits, Used, limits_of
 from kcp_py.registry.clusterstate import CLUSTER_OBJECT
-from kcp_py.registry.quota.growth import growth_of
+from kcp_py.registry.quota.account import Account
 from kcp_py.registry.quota.quotas import Change, Quota
 from kcp_py.registry.quota.usage import IGNORED
-from kcp_py.registry.quota.views import UNCOUNTED, Commit, Views, read_used
-from kcp_py.registry.quota.writes import Batch, View, Write, changes_of, rebased
-from kcp_py.storage.contract import Compare, ConflictError, Delete, NoSpaceError, Operation, Put, Storage, UnavailableError
+from kcp_py.registry.quota.views import Commit, Views, read_used
+from kcp_py.registry.quota.writes import View, Write, changes_of
+from kcp_py.storage.contract import Compare, ConflictError, Delete, Operation, Put, Storage, UnavailableError
 from kcp_py.storage.keys import ResourceKeys, resource_of
 
 _ATTEMPTS: Final = 64
 _PAGE: Final = 10_000
-_READ_AHEAD: Final = 64
-"""Writes whose objects are read at the same time."""
-
-
-class _Account:
-    """The writes of one cluster that wait."""
-
-    __slots__ = ("pending", "task")
-
-    def __init__(self) -> None:
-        self.pending: deque[Write] = deque()
-        self.task: asyncio.Task[None] | None = None
 
 
 class QuotaLedger:
@@ -78,7 +63,6 @@ class QuotaLedger:
             budget: of the memory of all caches.
         """
         self._storage = storage
-        self._root = root
         self._commit = commit
         self._shared = shared
         self._quotas = quotas
@@ -90,7 +74,7 @@ class QuotaLedger:
         # Not a cache: which clusters have quotas must be known without a read for each write, so this grows with their number (about 120
         # bytes each).
         self._known: set[Name] = set()
-        self._busy: dict[Name, _Account] = {}
+        self._busy: dict[Name, Account] = {}
         self._refused = dict.fromkeys(Used._fields, 0)
         self.on_charged: Callable[[Name], object] | None = None
         """Called when the usage of a cluster with limits has changed."""
@@ -303,230 +287,23 @@ class QuotaLedger:
     def _enqueue(self, cluster: Name, write: Write) -> asyncio.Future[int]:
         account = self._busy.get(cluster)
         if account is None:
-            account = self._busy[cluster] = _Account()
-            account.task = asyncio.create_task(self._drain(cluster, account), name=f"quotas of {cluster}")
-        account.pending.append(write)
-        return write.future
+            account = self._busy[cluster] = Account(
+                cluster,
+                self._views,
+                charged=self._charged,
+                refused=self._count_refusal,
+                uncounted=self._known.discard,
+                ended=self._busy.pop,
+            )
+        return account.add(write)
 
-    async def aclose(self) -> None:
-        """Stop. Writes that wait are answered with an error."""
-        tasks = [account.task for account in self._busy.values() if account.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _drain(self, cluster: Name, account: _Account) -> None:
-        """Carry out what waits, until nothing does."""
-        pending = account.pending
-        batch: Batch | None = None
-        try:
-            while pending:
-                batch = None
-                try:
-                    batch = await self._next_batch(cluster, pending)
-                    pending.extendleft(reversed(await self._carry_out(cluster, batch)))
-                except Exception as error:  # noqa: BLE001 - every write has to be answered
-                    self._views.drop(cluster)
-                    _fail(pending if batch is None else batch.writes, error)
-                    if batch is None:
-                        pending.clear()
-        finally:
-            _fail((*pending, *(batch.writes if batch is not None else ())), UnavailableError("the server is closing"))
-            del self._busy[cluster]
-
-    async def _next_batch(self, cluster: Name, pending: deque[Write]) -> Batch:
-        """Take the first writes that wait: as many as fit into one transaction. Those that are refused are answered.
-
-        Raises:
-            StorageError: the quotas could not be read or written.
-        """
-        view = await self._views.filled(cluster)
-        if view.usage is not None:
-            await self._find_growth(cluster, pending)
-        batch = Batch(view)
-        while pending:
-            write = pending[0]
-            if write.future.done():
-                pending.popleft()
-                continue
-            if not batch.has_room(write) or (view.usage is not None and write.growth is None and not write.recounted):
-                break
-            try:
-                used = batch.charge(write)
-            except StatusError as refusal:
-                # The writes before it may yet fail; they leave room then.
-                if not batch.writes and await self._is_fresh(cluster, view):
-                    pending.popleft().fail(refusal)
-                    if batch.exceeded:
-                        self._refused[batch.exceeded] += 1
-                break
-            if batch.is_crowded(write, used):
-                break
-            pending.popleft()
-            if write.dry_run:
-                write.finish(0)
-            else:
-                batch.add(write, used)
-        return batch
-
-    async def _find_growth(self, cluster: Name, pending: Iterable[Write]) -> None:
-        """Find out what the first writes that wait do to the usage of their cluster. Those that fail by that are answered."""
-        waiting = [write for write in islice(pending, _READ_AHEAD) if not write.recounted and write.growth is None]
-
-        async def find(write: Write) -> None:
-            try:
-                write.growth = await growth_of(self._storage, self._root, cluster, write.compares, write.operations, enforced=write.limited)
-                write.compares = (*write.compares, *write.growth.compares)
-            except Exception as error:  # noqa: BLE001 - the write has to be answered
-                write.fail(error)
-
-        await asyncio.gather(*map(find, waiting))
-
-    async def _carry_out(self, cluster: Name, batch: Batch) -> Sequence[Write]:
-        """Carry out a batch.
-
-        Returns:
-            The writes that have to be tried again.
-
-        Raises:
-            StorageError: as `Storage.transact`; no write of the batch is answered.
-        """
-        view, writes = batch.view, batch.writes
-        if not writes:
-            return ()
-        alone = writes[0] if writes[0].alone else None
-        if alone is not None and alone.recounted:
-            await self._recount(cluster, alone.recounted)
-            alone.finish(0)
-            return ()
-        compares, operations, prefixes = self._transaction(cluster, batch)
-        if alone is not None and alone.filled:
-            operations = [await self._views.filled_operation(cluster, operation) for operation in operations]
-        compares, operations, used = self._views.with_usage(view, batch.growth, compares, operations)
-        try:
-            revision = await self._commit(cluster, prefixes, compares, operations)
-        except ConflictError as conflict:
-            return self._after_conflict(cluster, batch, conflict)
-        except NoSpaceError:
-            if len(writes) == 1:
-                raise
-            # Deletions are accepted where other writes are not.
-            for write in writes:
-                write.single = True
-            return writes
-        for key, amounts in batch.used.items():
-            view = view.replaced(view.quotas[key].charged(amounts, revision))
-        self._views.keep(cluster, view.with_used(used, revision))
-        if used is not None and self.on_charged is not None:
-            self.on_charged(cluster)
-        if alone is not None:
-            revision = await self._follow_up(cluster, alone, revision)
-        for write in writes:
-            write.finish(revision)
-        return ()
-
-    def _transaction(self, cluster: Name, batch: Batch) -> tuple[Sequence[Compare], Sequence[Operation], set[str]]:
-        """The compares, the operations and the prefixes of the resources of a batch."""
-        view, writes = batch.view, batch.writes
-        guards = (Compare(self._views.guard(cluster), mod_revision=view.guard),) if self._shared else ()
-        charges = [(view.quotas[key], used) for key, used in batch.used.items()]
-        compares: dict[Compare, None] = dict.fromkeys(guards)
-        compares |= dict.fromkeys(Compare(quota.key, mod_revision=quota.mod_revision) for quota, _ in charges)
-        operations: list[Operation] = []
-        for write in writes:
-            own, changed = rebased(write, view) if write.alone else (write.compares, write.operations)
-            compares |= dict.fromkeys(own)
-            operations += changed
-        operations += (Put(quota.key, quota.with_usage(used)) for quota, used in charges)
-        if writes[0].alone:
-            own, changed = self._account(cluster, view, writes[0])
-            compares |= dict.fromkeys(own)
-            operations += changed
-        prefixes = {write.prefix for write in writes}
-        return [*compares], operations, prefixes | {self._keys.prefix} if charges else prefixes
-
-    def _after_conflict(self, cluster: Name, batch: Batch, conflict: ConflictError) -> Sequence[Write]:
-        """Answer the write whose condition failed. After a condition of the ledger, all are tried again with fresh quotas."""
-        internal = conflict.key in {self._views.guard(cluster), self._views.usage(cluster)}
-        if internal or conflict.key in batch.view.quotas:
-            self._views.drop(cluster)
-        if internal or conflict.key in batch.used:
-            return batch.writes
-        failed = next(write for write in batch.writes if any(compare.key == conflict.key for compare in write.compares))
-        failed.fail(conflict)
-        return [write for write in batch.writes if write is not failed]
-
-    def _account(self, cluster: Name, view: View, write: Write) -> tuple[Sequence[Compare], Sequence[Operation]]:
-        """What becomes of the usage and of the guard with a write of quotas or of the LogicalCluster."""
-        usage, operations = view.usage, list[Operation]()
-        compares: Sequence[Compare] = ()
-        kept = usage is not None
-        if write.prefix == self._views.cluster_keys.prefix:
-            key = self._views.usage(cluster)
-            compares = (Compare(key, mod_revision=usage.mod_revision if usage is not None else 0),)
-            own = next((one for one in write.operations if isinstance(one, Put) and one.key.startswith(write.prefix)), None)
-            kept = own is not None and self._views.limits(cluster, own.value).counted
-            if kept:
-                # Other limits are a reason to count again.
-                operations.append(Put(key, UNCOUNTED))
-            elif usage is not None:
-                operations.append(Delete(key))
-        if self._shared:
-            left = {key for key in view.quotas if key not in write.touched}
-            left |= {
-                operation.key
-                for operation in write.operations
-                if isinstance(operation, Put) and operation.key.startswith(self._keys.prefix)
-            }
-            guard = self._views.guard(cluster)
-            operations.append(Put(guard, b"1") if left or kept else Delete(guard))
-        return compares, operations
-
-    async def _follow_up(self, cluster: Name, write: Write, revision: int) -> int:
-        """Count what a quota that was just written counts. The write has happened: a failure is left to the next one.
-
-        Returns:
-            The revision of the count if it is the next write of the quota, so that the client of the write can go on with it. Otherwise
-            that of the write.
-        """
-        self._views.drop(cluster)
-        answered = revision
-        if any(
-            operation.key.startswith(self._views.cluster_keys.prefix) for operation in write.operations if isinstance(operation, Delete)
-        ):
-            # The cluster is gone, and its usage with it.
-            return answered
-        try:
-            for operation in write.operations:
-                if isinstance(operation, Put) and operation.key.startswith(self._keys.prefix):
-                    before, after = await self._views.recounted(cluster, operation.key)
-                    answered = after if before == revision else answered
-            view = await self._views.filled(cluster)
-        except Exception:  # noqa: BLE001 - the next write of the cluster reads the quotas again
-            self._views.drop(cluster)
-            return answered
-        if view.usage is not None and self.on_charged is not None:
-            self.on_charged(cluster)
-        if not view.quotas and view.usage is None and not any(one.alone for one in self._busy[cluster].pending):
-            self._known.discard(cluster)
-        return answered
-
-    async def _recount(self, cluster: Name, key: str) -> None:
-        if key != self._views.usage(cluster):
-            await self._views.recounted(cluster, key)
-            return
-        await self._views.used_anew(cluster)
+    def _charged(self, cluster: Name) -> None:
         if self.on_charged is not None:
             self.on_charged(cluster)
 
-    async def _is_fresh(self, cluster: Name, view: View) -> bool:
-        """Whether the quotas are as a write was judged by. Otherwise they are read again."""
-        if not self._shared:
-            return True
-        found = await self._views.load(cluster)
-        return found.revisions == view.revisions
+    def _count_refusal(self, limit: str) -> None:
+        self._refused[limit] += 1
 
-
-def _fail(writes: Iterable[Write], error: BaseException) -> None:
-    for write in writes:
-        write.fail(error)
+    async def aclose(self) -> None:
+        """Stop. Writes that wait are answered with an error."""
+        await asyncio.gather(*(account.aclose() for account in self._busy.values()))

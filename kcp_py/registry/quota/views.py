@@ -62,10 +62,10 @@ class Views:
             defaults: the limits of clusters that state none.
             budget: of the memory of all caches; one of its own without it.
         """
-        self._storage = storage
-        self._root = root
-        self._commit = commit
-        self._shared = shared
+        self.storage: Final = storage
+        self.root: Final = root
+        self.commit: Final = commit
+        self.shared: Final = shared
         self._defaults = defaults
         self.quota_keys: Final = resource_keys(root, *RESOURCE_QUOTAS, namespaced=True)
         # Where quotas are not charged, writes of clients change their sizes as those of other objects.
@@ -93,7 +93,7 @@ class Views:
 
     def guard(self, cluster: Name) -> str:
         """The key that guards the quotas and limits of a cluster."""
-        return f"{self._root}/.kcp-py/quotas/{cluster}"
+        return f"{self.root}/.kcp-py/quotas/{cluster}"
 
     def usage(self, cluster: Name) -> str:
         """The key of the usage of a cluster."""
@@ -123,10 +123,10 @@ class Views:
 
     async def _read(self, cluster: Name) -> View:
         # The guard first: a quota that comes between the reads changes it, so that a transaction on this view fails.
-        guard = await self._storage.get(self.guard(cluster)) if self._shared else None
-        items = (await self._storage.range(self.quota_keys.cluster_prefix(cluster))).items
-        stated = await self._storage.get(self.cluster_keys.object_key(cluster, "", CLUSTER_OBJECT))
-        usage = await self._storage.get(self.usage(cluster))
+        guard = await self.storage.get(self.guard(cluster)) if self.shared else None
+        items = (await self.storage.range(self.quota_keys.cluster_prefix(cluster))).items
+        stated = await self.storage.get(self.cluster_keys.object_key(cluster, "", CLUSTER_OBJECT))
+        usage = await self.storage.get(self.usage(cluster))
         return View(
             cluster,
             guard.mod_revision if guard is not None else 0,
@@ -186,7 +186,7 @@ class Views:
         if not isinstance(operation, Put) or not operation.key.startswith(self.quota_keys.prefix):
             return operation
         quota = Quota(KeyValue(operation.key, operation.value, 0, 0))
-        return operation if quota.filled else Put(operation.key, quota.with_usage(await count(self._storage, self._root, cluster, quota)))
+        return operation if quota.filled else Put(operation.key, quota.with_usage(await count(self.storage, self.root, cluster, quota)))
 
     async def recounted(self, cluster: Name, key: str) -> tuple[int, int]:
         """Count what a quota counts, until no other server has changed it meanwhile.
@@ -223,24 +223,24 @@ class Views:
     # Writes
 
     def _guards(self, cluster: Name, view: View) -> list[Compare]:
-        return [Compare(self.guard(cluster), mod_revision=view.guard)] if self._shared else []
+        return [Compare(self.guard(cluster), mod_revision=view.guard)] if self.shared else []
 
     async def _open_usage(self, cluster: Name, view: View) -> None:
         compares = [Compare(self.usage(cluster), mod_revision=0), *self._guards(cluster, view)]
         operations = [Put(self.usage(cluster), UNCOUNTED)]
-        if self._shared:
+        if self.shared:
             operations.append(Put(self.guard(cluster), b"1"))
         await self._try(cluster, compares, operations)
 
     async def _close_usage(self, cluster: Name, view: View, usage: Usage) -> bool:
         compares = [Compare(usage.key, mod_revision=usage.mod_revision), *self._guards(cluster, view)]
         operations: list[Operation] = [Delete(usage.key)]
-        if self._shared:
+        if self.shared:
             operations.append(Put(self.guard(cluster), b"1") if view.quotas else Delete(self.guard(cluster)))
         return await self._try(cluster, compares, operations)
 
     async def _store_used(self, cluster: Name, view: View, usage: Usage) -> bool:
-        used = await count_used(self._storage, self._root, cluster)
+        used = await count_used(self.storage, self.root, cluster)
         compares = [Compare(usage.key, mod_revision=usage.mod_revision), *self._guards(cluster, view)]
         return await self._try(cluster, compares, [] if used == usage.used else [Put(usage.key, encode_used(used))])
 
@@ -248,7 +248,7 @@ class Views:
         """Carry out a write of internal keys; the view is read again after it. False after a conflict."""
         self.drop(cluster)
         try:
-            await self._commit(cluster, (), compares, operations)
+            await self.commit(cluster, (), compares, operations)
         except ConflictError:
             return False
         return True
@@ -259,14 +259,14 @@ class Views:
         Returns:
             The revision of the quota now; 0 where it has changed meanwhile.
         """
-        counted = await count(self._storage, self._root, cluster, quota)
+        counted = await count(self.storage, self.root, cluster, quota)
         operations: Sequence[Operation] = ()
         if counted != quota.used or not quota.filled:
             operations = (Put(quota.key, quota.with_usage(counted)),)
         guards = [Compare(quota.key, mod_revision=quota.mod_revision), *self._guards(cluster, view)]
         compares, operations, used = self.with_usage(view, None, guards, operations, counted=True)
         try:
-            revision = await self._commit(cluster, (self.quota_keys.prefix,), compares, operations)
+            revision = await self.commit(cluster, (self.quota_keys.prefix,), compares, operations)
         except ConflictError:
             self.drop(cluster)
             return 0

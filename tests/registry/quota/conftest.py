@@ -20,6 +20,8 @@ from kcp_py.storage.sqlite import SQLiteStorage
 from tests.client.registry import ROOT, Registry, open_registry
 
 TEAM = Name("team-a")
+GUARD = f"{ROOT}/.kcp-py/quotas/{TEAM}"
+"""The key that guards the quotas of the cluster on a store that is shared."""
 QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from kcp_py.admission import ResourceQuota
 from kcp_py.apimachinery.errors import StatusError
-from kcp_py.controllers.content import delete_namespace_content
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.admission import AdmissionChain
 from kcp_py.registry.quota import QuotaLedger
@@ -22,7 +21,6 @@ pytestmark = pytest.mark.anyio
 EXCEEDED = (
     'configmaps "b" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1'
 )
-GUARD = f"{ROOT}/.kcp-py/quotas/{TEAM}"
 
 
 async def refusal(charged: Charged, name: str, *, dry_run: bool = False) -> str:
@@ -58,38 +56,6 @@ async def test_a_full_quota_refuses_names_that_exist(charged):
     assert await refusal(charged, "b") == EXCEEDED
 
 
-async def test_many_writers_race_for_the_last_unit(charged):
-    """Exactly one of 64 gets it."""
-    await charged.quota(hard={"configmaps": "3"})
-    for name in ("a", "b"):
-        await charged.client.create(TEAM, CONFIG_MAPS, config_map(name))
-    names = [f"racer-{number}" for number in range(64)]
-    answers = await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, config_map(one)) for one in names), return_exceptions=True)
-    assert sum(isinstance(answer, dict) for answer in answers) == 1
-    assert {str(answer.code) for answer in answers if isinstance(answer, StatusError)} == {"403"}
-    assert await charged.used() == {"configmaps": "3"}
-    assert len((await charged.client.list(TEAM, CONFIG_MAPS)).items) == 3
-
-
-async def test_many_quotas_and_many_writers_fit_into_transactions(charged, monkeypatch):
-    """Each of 60 namespaces has a quota; no transaction has more conditions than etcd takes."""
-    for number in range(60):
-        await charged.client.create(TEAM, NAMESPACES, namespace(f"n{number}"))
-        await charged.quota(namespace=f"n{number}", hard={"configmaps": "5"})
-    transact, most = charged.storage.transact, []
-
-    async def watched(compares, operations):
-        most.append((len(compares), len(operations)))
-        return await transact(compares, operations)
-
-    monkeypatch.setattr(charged.storage, "transact", watched)
-    objects = [config_map(f"c{number}", f"n{number % 60}") for number in range(180)]
-    await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, one) for one in objects))
-    assert max(compares for compares, _ in most) < 128
-    assert len(most) < len(objects)
-    assert [await charged.used(namespace=f"n{number}") for number in range(60)] == [{"configmaps": "3"}] * 60
-
-
 async def test_quotas_that_count_one_namespace_have_a_bound(charged):
     """A namespace with as many quotas as a transaction can charge takes no further one, nor does its cluster; others do."""
     await charged.client.create(TEAM, NAMESPACES, namespace("other"))
@@ -109,25 +75,6 @@ async def test_quotas_that_count_one_namespace_have_a_bound(charged):
     assert await charged.used("q7") == await charged.used("wide", "other") == {"count/configmaps": "1"}
     await charged.client.delete(TEAM, QUOTAS, "default", "q0")
     await charged.quota("more", hard={"count/configmaps": "1"})
-
-
-async def test_writers_of_the_same_object_are_charged_once(charged):
-    """All but one are told that it exists."""
-    await charged.quota(hard={"configmaps": "100"})
-    answers = await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, config_map("a")) for _ in range(20)), return_exceptions=True)
-    assert sorted(answer.reason for answer in answers if isinstance(answer, StatusError)) == ["AlreadyExists"] * 19
-    assert await charged.used() == {"configmaps": "1"}
-
-
-async def test_many_deletions_at_once(charged):
-    """Each gives back one unit, on every path."""
-    await charged.quota(hard={"configmaps": "200"})
-    await asyncio.gather(*(charged.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}")) for number in range(150)))
-    assert await charged.used() == {"configmaps": "150"}
-    await asyncio.gather(*(charged.client.delete(TEAM, CONFIG_MAPS, "default", f"m-{number}") for number in range(50)))
-    assert await charged.used() == {"configmaps": "100"}
-    await charged.client.delete_collection(TEAM, CONFIG_MAPS, "default")
-    assert await charged.used() == {"configmaps": "0"}
 
 
 async def test_an_object_with_finalizers_counts_until_it_is_gone(charged):
@@ -219,56 +166,6 @@ async def test_a_recount_repairs_what_was_written_behind_its_back(charged):
     assert await charged.used() == {"configmaps": "3"}
 
 
-async def test_a_quota_can_be_changed_while_it_is_charged(charged):
-    """Charges between the read and the write of a change do not conflict with it."""
-    await charged.quota(hard={"configmaps": "1000"})
-    done = asyncio.Event()
-
-    async def write(worker: int) -> int:
-        number = 0
-        while not done.is_set():
-            await charged.client.create(TEAM, CONFIG_MAPS, config_map(f"w-{worker}-{number}"))
-            number += 1
-        return number
-
-    workers = [asyncio.create_task(write(worker)) for worker in range(8)]
-    for limit in range(2000, 2010):
-        document = {"spec": {"hard": {"configmaps": str(limit)}}}
-        await charged.client.patch(TEAM, QUOTAS, "default", "q", document=document)
-    done.set()
-    written = sum(await asyncio.gather(*workers))
-    assert await charged.used() == {"configmaps": str(written)}
-    assert (await charged.client.get(TEAM, QUOTAS, "default", "q"))["spec"]["hard"] == {"configmaps": "2009"}
-
-
-async def test_a_cluster_without_quotas_is_forgotten(charged):
-    """The last quota takes all traces along."""
-    for name in ("q", "r"):
-        await charged.quota(name, hard={"configmaps": "1"})
-    await charged.client.delete(TEAM, QUOTAS, "default", "q")
-    assert await charged.storage.get(GUARD) is not None or not charged.shared
-    await charged.client.delete(TEAM, QUOTAS, "default", "r")
-    for name in ("a", "b"):
-        await charged.client.create(TEAM, CONFIG_MAPS, config_map(name))
-    assert await charged.storage.get(GUARD) is None
-    assert charged.ledger.counts(TEAM, CONFIG_MAPS.group_resource) is charged.shared
-
-
-async def test_a_namespace_takes_its_quotas_along(charged):
-    """Its content is deleted in any order, and leaves nothing of the ledger."""
-    await charged.client.create(TEAM, NAMESPACES, namespace("game"))
-    await charged.quota(namespace="game", hard={"configmaps": "9"})
-    await charged.quota("other", namespace="game", hard={"count/resourcequotas": "9"})
-    for number in range(9):
-        await charged.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}", "game"))
-    uid = (await charged.client.get(TEAM, NAMESPACES, "", "game"))["metadata"]["uid"]
-    content = await delete_namespace_content(charged.registry.tap, TEAM, "game", uid=uid)
-    assert not content.resources
-    assert [key for key in await charged.registry.keys(TEAM) if "/game/" in key] == []
-    await charged.client.create(TEAM, CONFIG_MAPS, config_map("a"))
-    assert await charged.storage.get(GUARD) is None
-
-
 async def test_quotas_of_earlier_runs_count(charged):
     """A server that starts knows which clusters have any."""
     await charged.quota(hard={"count/configmaps": "1"})
@@ -333,19 +230,6 @@ async def test_clusters_do_not_share_quotas(charged):
     await charged.quota(hard={"configmaps": "0"})
     await charged.client.create(other, CONFIG_MAPS, config_map("a"))
     assert await charged.used() == {"configmaps": "0"}
-
-
-async def test_a_write_that_is_given_up_is_not_charged_twice(charged):
-    """A caller that leaves holds no unit without an object."""
-    await charged.quota(hard={"configmaps": "50"})
-    tasks = [asyncio.create_task(charged.client.create(TEAM, CONFIG_MAPS, config_map(f"m-{number}"))) for number in range(20)]
-    await asyncio.sleep(0)
-    for task in tasks[::2]:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await charged.client.create(TEAM, CONFIG_MAPS, config_map("last"))
-    stored = len((await charged.client.list(TEAM, CONFIG_MAPS)).items)
-    assert await charged.used() == {"configmaps": str(stored)}
 
 
 async def test_a_quota_that_vanished_from_the_store_is_no_longer_charged(shared):

@@ -26,14 +26,13 @@ from kcp_py.storage.sqlite import SQLiteStorage
 from kcp_py.tenancy import LOGICAL_CLUSTER
 from kcp_py.tenancy.logicalcluster import logical_cluster_keys
 from tests.client.registry import CONFIG_MAPS, CRDS, NAMESPACES, ROOT, WIDGETS, config_map, make_crd, namespace, open_registry, widget
-from tests.registry.quota.conftest import QUOTAS, TEAM, Charged, Servers
+from tests.registry.quota.conftest import GUARD, QUOTAS, TEAM, Charged, Servers
 
 pytestmark = pytest.mark.anyio
 
 EVENTS = GroupVersionResource("", "v1", "events")
 OTHER = Name("team-b")
 USAGE = f"{ROOT}/.kcp-py/usage/{TEAM}"
-GUARD = f"{ROOT}/.kcp-py/quotas/{TEAM}"
 
 
 async def limit(charged: Charged, cluster: Name = TEAM, **annotations: str | None) -> None:
