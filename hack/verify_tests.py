@@ -301,7 +301,7 @@ SUITES: Final[dict[str, tuple[str, str]]] = {
     "authz/grants": ("random_changes wildcard_reads", "what grantees read over all clusters, through the whole server"),
     "cel": ("conformance differential init", "compare the whole language with other implementations"),
     "controllers/garbage": ("model", "random histories of owners and dependents"),
-    "controlplane": ("cluster_annotation controllers corpus filters imports keys revocation", "features of the whole control plane"),
+    "controlplane": ("cluster_annotation corpus filters imports keys revocation", "features of the whole control plane"),
     "library": ("containment", "failures of functions of a program at every place, through the whole server"),
     "schema": ("corpus hostile properties schema_tables", "real and hostile definitions, upstream's tables"),
     "schema/rules": ("costs", "estimated against real costs of rules"),

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from kcp_py.admission.names import is_on
 from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
@@ -18,17 +17,17 @@ from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Authorizer, Decision
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.client.requests import RequestObserver
-from kcp_py.controllers import ControllerFactory, ControllerSettings, LeaderElection, describe_queues, is_elected, start_controllers
-from kcp_py.controllers.signingrequests import AuthorityFiles, SigningController
+from kcp_py.controllers import ControllerFactory
 from kcp_py.controlplane.admission import AdmissionParts, build_admission, describe_policies
 from kcp_py.controlplane.batteries import Batteries
 from kcp_py.controlplane.catalog import Api, build_catalog
-from kcp_py.controlplane.datastore import GivenStorage, continue_token_key, is_shared, start_compaction, storage_of, uses_store_of_options
+from kcp_py.controlplane.controllers import LoopParts, start_loops
+from kcp_py.controlplane.datastore import GivenStorage, continue_token_key, database_file, start_compaction, storage_of
 from kcp_py.controlplane.edge import EdgeParts, access_log_of, build_edge, storage_checks
 from kcp_py.controlplane.extensions import Extensions
-from kcp_py.controlplane.identity import Identity, build_identity
+from kcp_py.controlplane.identity import Identity, build_identity, start_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
-from kcp_py.controlplane.limits import default_limits
+from kcp_py.controlplane.limits import default_limits, open_ledger
 from kcp_py.controlplane.monitoring import Feed, Monitored, describe_budget, reload_tokens, report, start_monitoring
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
@@ -43,7 +42,7 @@ from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
 from kcp_py.registry.webhookservices import ClusterServices
 from kcp_py.request.requestinfo import RequestInfo
-from kcp_py.request.user import UserInfo, controller_user
+from kcp_py.request.user import UserInfo
 from kcp_py.server.chain import ASGIApp, Filter
 from kcp_py.server.filters.clusterlimits import Shares
 from kcp_py.server.filters.concurrency import Fairness, InFlight
@@ -260,12 +259,7 @@ class ControlPlane(Extensions):
             clock=clock,
         )
         supervisor.start("token files", lambda: reload_tokens(token_files, identity.running))
-        supervisor.start("authorization configuration", identity.configured.follow)
-        self._stack.push_async_callback(identity.configured.aclose)
-        self.registry.register(identity.configured)
-        self.registry.register(identity.webhook_metrics)
-        supervisor.start("checks of watches", identity.running.sweep)
-        supervisor.start("changes of permissions", identity.running.follow)
+        start_identity(identity, supervisor, self._stack, self.registry)
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
         catalog = build_catalog(
             access,
@@ -294,12 +288,7 @@ class ControlPlane(Extensions):
             fanout.end_watches(cluster=cluster)
 
         clusters.on_gone(forget)
-        charged = "quotas" in batteries and is_on("ResourceQuota", options.enable_admission_plugins, options.disable_admission_plugins)
-        quotas = QuotaLedger(
-            storage, root, access.commit, shared=is_shared(storage, options), quotas=charged, limits=limits, budget=access.budget
-        )
-        await quotas.start()
-        self._stack.push_async_callback(quotas.aclose)
+        quotas = await open_ledger(access, options, batteries, self._stack)
         parts = AdmissionParts(
             options=options,
             access=access,
@@ -348,36 +337,16 @@ class ControlPlane(Extensions):
         self.registry.register(service_accounts.uses)
         self.tap = LocalTap(access, tables=tables, crds=catalog.crds, clusters=clusters, fanout=fanout, quotas=quotas)
         self.snapshots = Snapshots(access, clusters, root=root, keys_of=self.tap.stored_keys, ledger=quotas)
-        loops = start_controllers(
-            supervisor,
-            self.client,
-            self.tap,
-            options.controllers,
-            clock=clock,
-            settings=ControllerSettings.of(options),
-            additional=self._controllers,
-            election=LeaderElection(self.client, clock=clock) if is_elected(options) else None,
-            signer=self._signer(),
-            usage=quotas,
-            absent=batteries.absent_controllers,
+        self.loops = start_loops(
+            LoopParts(self.client, self.tap, quotas, options, batteries, self._controllers, clock), supervisor, gauges=self.gauges
         )
-        self.loops = loops
-        describe_queues(self.gauges, {loop.name: loop.queue.metrics for loop in loops})
         describe_budget(access.budget, self.gauges)
-        start_monitoring(self._monitored(storage, clusters.prefix), supervisor, self._stack)
+        file = database_file(self._given_storage, options)
+        monitored = Monitored(storage, fanout, clusters.prefix, file, self.registry, self.gauges, self._watchdog)
+        start_monitoring(monitored, supervisor, self._stack)
         start_compaction(options, supervisor, storage, clock)
         self._tracer = await start_tracing(options.tracing_config_file, self._stack)
         self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
-
-    def _signer(self) -> SigningController:
-        options, client = self._options, self.client.acting_as(controller_user("certificate-controller"))
-        authority = AuthorityFiles(options.ca_file, options.pki_directory / "ca.key")
-        return SigningController(client, authority.load, longest=options.cluster_signing_duration, clock=self.clock.time)
-
-    def _monitored(self, storage: Storage, clusters_prefix: str) -> Monitored:
-        options = self._options
-        file = options.database_file if options.storage == "sqlite" and uses_store_of_options(self._given_storage) else None
-        return Monitored(storage, self.backend.fanout, clusters_prefix, file, self.registry, self.gauges, self._watchdog)
 
     def _edge(self, storage: Storage, identity: Identity, service_accounts: ServiceAccounts | None, quotas: QuotaLedger) -> ASGIApp:
         checks = storage_checks(storage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, cast
 
 from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
@@ -37,6 +38,11 @@ def storage_of(given: GivenStorage, options: Options) -> Storage:
         OSError: as `choose_storage`.
     """
     return wrapped_by(given, choose_storage(options)) if uses_store_of_options(given) else cast("Storage", given)
+
+
+def database_file(given: GivenStorage, options: Options) -> Path | None:
+    """The file of an embedded store; None for other stores."""
+    return options.database_file if options.storage == "sqlite" and uses_store_of_options(given) else None
 
 
 def wrapped_by(given: GivenStorage, storage: Storage) -> Storage:

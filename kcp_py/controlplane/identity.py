@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from kcp_py.aio.clock import Clock
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apis.authentication import install as authentication
 from kcp_py.apis.authorization import install as authorization
@@ -37,6 +39,7 @@ from kcp_py.options import Options
 from kcp_py.registry.rest.storage import RestStorage
 from kcp_py.registry.store import Access
 from kcp_py.server.longrequests import LongRequests, reads_any, reads_authorization
+from kcp_py.telemetry.registry import MetricsRegistry
 from kcp_py.watchcache import Fanout
 
 
@@ -143,6 +146,16 @@ def build_identity(
     fanout.listen_gaps(running.changed)
     configured.listen(running.changed)
     return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, issuers.anonymous, proxy_headers, rests)
+
+
+def start_identity(identity: Identity, supervisor: Supervisor, stack: AsyncExitStack, registry: MetricsRegistry) -> None:
+    """Follow the authorization configuration, and check running watches again when permissions and credentials change."""
+    supervisor.start("authorization configuration", identity.configured.follow)
+    stack.push_async_callback(identity.configured.aclose)
+    registry.register(identity.configured)
+    registry.register(identity.webhook_metrics)
+    supervisor.start("checks of watches", identity.running.sweep)
+    supervisor.start("changes of permissions", identity.running.follow)
 
 
 def _proxy_headers(options: Options) -> ProxyHeaders | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key
+from kcp_py.controlplane.datastore import check_room, choose_storage, continue_token_key, database_file
 from kcp_py.options import Options
 from kcp_py.storage.contract import Compare, NoSpaceError, Operation, Put
 from kcp_py.storage.keys import internal_key
@@ -25,6 +25,14 @@ def test_the_store_of_the_options(tmp_path: Path) -> None:
     assert isinstance(choose_storage(Options(storage="memory")), MemoryStorage)
     assert isinstance(choose_storage(Options(storage="sqlite", root_directory=tmp_path)), SQLiteStorage)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_of_the_store(tmp_path: Path) -> None:
+    """A store in memory has none, nor has one that takes the place of the store of the options. A wrapped store has its own."""
+    options = Options(storage="sqlite", root_directory=tmp_path)
+    assert database_file(None, options) == database_file(lambda storage: storage, options) == options.database_file
+    assert database_file(MemoryStorage(), options) is None
+    assert database_file(None, Options(storage="memory")) is None
 
 
 async def test_the_key_of_continue_tokens_is_made_once() -> None:
