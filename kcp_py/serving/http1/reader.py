@@ -134,14 +134,14 @@ class RequestReader:
         if self._held:
             self._held += data
             return _NO_EVENTS
-        if self.state is IDLE and self._repeated.known and not self._slices.begun and (request := self._repeated.read(data)) is not None:
+        if self.state is IDLE and self._repeated.known and not self._slices.begun and (events := self._repeated.read(data)) is not None:
             # As the parser would leave it.
             self.state = COMPLETE
             self._timed = self.deadline = None
             self._wanted = True
-            self.long_body = False
+            self.long_body = (events[0].length or 0) > DRAIN_BYTES
             self._slices.begin_body(0)
-            return (request, END_OF_MESSAGE)
+            return events
         return self._parse(data, now, turn=False)
 
     def receive_eof(self, now: float) -> Sequence[Event]:
@@ -220,8 +220,8 @@ class RequestReader:
                 start = self._feed(data if end == size else data[:end], 0)
                 if start < 0:
                     return events
-                if end == size and len(events) == 2 and events[1] is END_OF_MESSAGE and isinstance(head := events[0], Request):
-                    self._repeated.learn(data, head)
+                if events and type(head := events[0]) is Request:
+                    self._repeated.learn(data[:end], head)
         while start < size:
             if slices.left > 0 and self.state is BODY:
                 # A body of known length has no limit here.
