@@ -136,8 +136,7 @@ class SQLiteStorage(FileReads["_Parts"]):
             max_pages=self._max_pages,
             progress_interval=self._progress_interval,
             checkpoint_bytes=self._checkpoint_bytes,
-            hot_keys=self._hot_keys,
-            hot_bytes=self._hot_bytes,
+            hot=self._new_hot(),
             range_cache=self.range_cache,
             reserve_bytes=self._reserve_bytes,
             follower=self._follower,
@@ -172,8 +171,7 @@ class _Parts:
         *,
         progress_interval: float,
         checkpoint_bytes: int,
-        hot_keys: int,
-        hot_bytes: int,
+        hot: HotKeys,
         range_cache: RangeCache,
         room: Room,
         follower: FollowsCommits | None,
@@ -183,7 +181,7 @@ class _Parts:
         self._worker = worker
         self._recent = RecentWrites(state.revision)
         self.reader = Reader(database, self._recent)
-        self.hot = HotKeys(max_keys=hot_keys, max_bytes=hot_bytes)
+        self.hot = hot
         self.feed = Feed(self._read_changes, revision=state.revision, progress_interval=progress_interval)
         # The copy of the log must fit into the reserve. Otherwise the log would keep its space forever.
         threshold = min(checkpoint_bytes, room.size // 2) if room.kept else checkpoint_bytes
@@ -196,7 +194,7 @@ class _Parts:
             read_changes=self._read_all_changes,
             publish=self.feed.publish,
             written=self._checkpointer.written,
-            hot=self.hot,
+            hot=hot,
             range_cache=range_cache,
             recent=self._recent,
             follower=follower,
@@ -211,8 +209,7 @@ class _Parts:
         max_pages: int,
         progress_interval: float,
         checkpoint_bytes: int,
-        hot_keys: int,
-        hot_bytes: int,
+        hot: HotKeys,
         range_cache: RangeCache,
         reserve_bytes: int,
         follower: FollowsCommits | None,
@@ -251,8 +248,7 @@ class _Parts:
             worker,
             progress_interval=progress_interval,
             checkpoint_bytes=checkpoint_bytes,
-            hot_keys=hot_keys,
-            hot_bytes=hot_bytes,
+            hot=hot,
             range_cache=range_cache,
             room=room,
             follower=follower,
