@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.admission.clusterobjects import ClusterObjects
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.amounts import Amounts, add, raise_to
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.quantity import Quantity, parse_quantity
 from kcp_py.registry.admission import AdmissionPlugin, Attributes, Operation
@@ -20,9 +21,6 @@ _PODS: Final = GroupResource("", "pods")
 _CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 _MOST_MILLI: Final = (2**63 - 1) // 1000
 _POD_LEVEL: Final = ("cpu", "memory")
-
-Amounts = Mapping[str, Quantity]
-"""By the name of the compute resource."""
 
 
 class Limit(NamedTuple):
@@ -142,20 +140,20 @@ def pod_total(spec: Mapping[str, Any], member: str) -> Amounts:
     """The `requests` or `limits` of a whole pod, as the scheduler counts them. Overhead is not counted."""
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
-        _add(total, _amounts((container.get("resources") or {}).get(member)))
+        add(total, _amounts((container.get("resources") or {}).get(member)))
     sidecars: dict[str, Quantity] = {}
     initial: dict[str, Quantity] = {}
     for container in spec.get("initContainers") or ():
         amounts = _amounts((container.get("resources") or {}).get(member))
         if container.get("restartPolicy") == "Always":
-            _add(total, amounts)
-            _add(sidecars, amounts)
+            add(total, amounts)
+            add(sidecars, amounts)
             needed = sidecars
         else:
             needed = dict(amounts)
-            _add(needed, sidecars)
-        _raise_to(initial, needed)
-    _raise_to(total, initial)
+            add(needed, sidecars)
+        raise_to(initial, needed)
+    raise_to(total, initial)
     own = _amounts((spec.get("resources") or {}).get(member))
     return {**total, **{name: amount for name, amount in own.items() if name in _POD_LEVEL}}
 
@@ -210,14 +208,3 @@ def _exceeds(value: Quantity, bound: Quantity) -> bool:
 
 def _amounts(values: Mapping[str, Any] | None) -> Amounts:
     return {name: parse_quantity(value) for name, value in sorted((values or {}).items())}
-
-
-def _add(total: dict[str, Quantity], more: Amounts) -> None:
-    for name, amount in more.items():
-        total[name] = total[name].plus(amount) if name in total else amount
-
-
-def _raise_to(total: dict[str, Quantity], least: Amounts) -> None:
-    for name, amount in least.items():
-        if name not in total or amount.nano > total[name].nano:
-            total[name] = amount

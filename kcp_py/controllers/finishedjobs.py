@@ -13,13 +13,11 @@ from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.client import Client, ObjectChange, ObjectFilter
 from kcp_py.controllers.names import TTL_AFTER_FINISHED
-from kcp_py.controllers.objects import find
+from kcp_py.controllers.objects import delete_at_end
 from kcp_py.controllers.runtime.controller import ControllerSource, Later, own_key
 from kcp_py.controllers.runtime.queue import Key
 
 JOBS: Final = GroupVersionResource("batch", "v1", "jobs")
-LONGEST_WAIT_SECONDS: Final = 600.0
-"""How long the end of a job is waited for before it is looked at again."""
 _TTL: Final = b'"ttlSecondsAfterFinished"'
 
 
@@ -49,24 +47,7 @@ class FinishedJobController:
         return own_key(change) if change.value is not None and _TTL in change.value else ()
 
     async def reconcile(self, key: Key) -> int | Later:
-        job = await find(self._client, JOBS, key)
-        if job is None or job["metadata"].get("deletionTimestamp") or (end := ends_at(job)) is None:
-            return 0
-        remaining = end - self._clock()
-        if remaining > 0:
-            return Later(min(remaining, LONGEST_WAIT_SECONDS))
-        metadata = job["metadata"]
-        # With both preconditions: a time that is extended meanwhile counts.
-        await self._client.delete(
-            key.cluster,
-            JOBS,
-            key.namespace,
-            key.name,
-            uid=metadata["uid"],
-            resource_version=metadata["resourceVersion"],
-            propagation="Foreground",
-        )
-        return 0
+        return await delete_at_end(self._client, JOBS, key, ends_at=ends_at, now=self._clock(), propagation="Foreground")
 
 
 def ends_at(job: Mapping[str, Any]) -> float | None:

@@ -1,15 +1,19 @@
-"""The object that a controller was called for: reading it, and telling in its status how far things have come."""
+"""The object that a controller was called for: reading it, reporting in its status, and deleting it at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client
 from kcp_py.controllers.conditions import with_condition
+from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.queue import Key
+
+LONGEST_WAIT_SECONDS: Final = 600.0
+"""How long the end of an object is waited for before it is looked at again."""
 
 
 async def find(client: Client, resource: GroupVersionResource, key: Key) -> dict[str, Any] | None:
@@ -26,6 +30,43 @@ async def find(client: Client, resource: GroupVersionResource, key: Key) -> dict
         if error.code == 404:
             return None
         raise
+
+
+async def delete_at_end(
+    client: Client,
+    resource: GroupVersionResource,
+    key: Key,
+    *,
+    ends_at: Callable[[Mapping[str, Any]], float | None],
+    now: float,
+    propagation: str = "",
+) -> int | Later:
+    """Delete an object at its end, unless it changes meanwhile.
+
+    Args:
+        client: of all clusters.
+        resource: the resource and its version.
+        key: of the object, which may not exist.
+        ends_at: the end of the object, in Unix seconds; None for an object without one.
+        now: Unix seconds.
+        propagation: see `Client.delete`.
+
+    Returns:
+        When to look again, for a controller.
+
+    Raises:
+        StatusError: the object has changed, or cannot be read or deleted.
+    """
+    obj = await find(client, resource, key)
+    if obj is None or obj["metadata"].get("deletionTimestamp") or (end := ends_at(obj)) is None:
+        return 0
+    if (remaining := end - now) > 0:
+        return Later(min(remaining, LONGEST_WAIT_SECONDS))
+    metadata = obj["metadata"]
+    # With both preconditions: a change that comes meanwhile counts.
+    preconditions = {"uid": metadata["uid"], "resource_version": metadata["resourceVersion"]}
+    await client.delete(key.cluster, resource, key.namespace, key.name, **preconditions, propagation=propagation)
+    return 0
 
 
 async def report(

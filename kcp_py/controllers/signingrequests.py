@@ -25,13 +25,10 @@ from kcp_py.apis.certificates.subjects import signing_problem
 from kcp_py.apis.certificates.validation import APPROVED, CLIENT_SIGNER, DENIED, FAILED, conditions_of, has_condition
 from kcp_py.client import Client, ObjectFilter
 from kcp_py.controllers.names import SIGNING, SIGNING_REQUEST_CLEANER
-from kcp_py.controllers.objects import find
+from kcp_py.controllers.objects import delete_at_end, find
 from kcp_py.controllers.runtime.controller import ControllerSource, Later, own_key
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.tenancy import LOGICAL_CLUSTER
-
-LONGEST_WAIT_SECONDS: Final = 600.0
-"""How long the end of a request is waited for before it is looked at again."""
 
 _APPROVED: Final = ObjectFilter(contains=((b'"Approved"', CLIENT_SIGNER.encode()),))
 
@@ -141,18 +138,7 @@ class SigningRequestCleaner:
         return (ControllerSource(SIGNING_REQUESTS),)
 
     async def reconcile(self, key: Key) -> int | Later:
-        obj = await find(self._client, SIGNING_REQUESTS, key)
-        if obj is None or obj["metadata"].get("deletionTimestamp") or (end := expires_at(obj)) is None:
-            return 0
-        remaining = end - self._clock()
-        if remaining > 0:
-            return Later(min(remaining, LONGEST_WAIT_SECONDS))
-        metadata = obj["metadata"]
-        # With both preconditions: a change that comes meanwhile counts.
-        await self._client.delete(
-            key.cluster, SIGNING_REQUESTS, "", key.name, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
-        )
-        return 0
+        return await delete_at_end(self._client, SIGNING_REQUESTS, key, ends_at=expires_at, now=self._clock())
 
 
 def _wants_signature(obj: dict[str, Any]) -> bool:

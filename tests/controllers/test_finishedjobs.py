@@ -9,7 +9,8 @@ import pytest
 
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.controllers import start_controllers
-from kcp_py.controllers.finishedjobs import JOBS, LONGEST_WAIT_SECONDS, FinishedJobController, ends_at
+from kcp_py.controllers.finishedjobs import JOBS, FinishedJobController, ends_at
+from kcp_py.controllers.objects import LONGEST_WAIT_SECONDS
 from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.queue import Key
 from tests.client.registry import CONFIG_MAPS

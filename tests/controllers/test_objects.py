@@ -6,10 +6,11 @@ import pytest
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.controllers import objects
+from kcp_py.controllers.runtime.controller import Later
 from kcp_py.controllers.runtime.queue import Key
 from kcp_py.logicalcluster import Name
 from kcp_py.storage.memory import MemoryStorage
-from tests.client.registry import NAMESPACES, open_registry
+from tests.client.registry import CONFIG_MAPS, NAMESPACES, config_map, open_registry
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +32,24 @@ async def test_find() -> None:
     with pytest.raises(StatusError) as caught:
         await objects.find(registry.client, NAMESPACES, Key(Name("team-b"), "", "default"))
     assert caught.value.code == 503
+
+
+async def test_an_object_is_deleted_at_its_end() -> None:
+    """Not before, not without an end, and not in the place of another object."""
+    async with open_registry(MemoryStorage()) as registry:
+        client, key = registry.client, KEY._replace(namespace="default", name="one")
+        await client.create(KEY.cluster, CONFIG_MAPS, config_map("one"))
+
+        async def at(now: float, end: float | None) -> int | Later:
+            return await objects.delete_at_end(client, CONFIG_MAPS, key, ends_at=lambda _: end, now=now)
+
+        assert await at(10, None) == 0
+        assert await at(10, 17) == Later(7)
+        assert await at(10, 10_000) == Later(objects.LONGEST_WAIT_SECONDS)
+        assert await objects.find(client, CONFIG_MAPS, key) is not None
+        assert await at(17, 17) == 0
+        assert await objects.find(client, CONFIG_MAPS, key) is None
+        assert await at(17, 17) == 0
 
 
 async def test_report() -> None:

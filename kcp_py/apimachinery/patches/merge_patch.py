@@ -40,13 +40,14 @@ def _merge(original: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
         elif type(current) is dict:
             merged[key] = value
         else:
-            merged[key] = _without_nulls(value)
+            merged[key] = without_nulls(value)
     return merged
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """A decoded value without the null members of its objects. Nulls in lists stay."""
     if type(value) is dict:
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if type(value) is list:
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value

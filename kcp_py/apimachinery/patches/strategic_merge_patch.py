@@ -23,6 +23,7 @@ from kcp_py.apimachinery.patches.elements import (
     shown,
     unique,
 )
+from kcp_py.apimachinery.patches.merge_patch import without_nulls
 from kcp_py.golang.types import go_type, json_type
 
 _DIRECTIVE: Final = "$patch"
@@ -129,7 +130,8 @@ class _Merger:
             position = positions.get(identity)
             if position is None:
                 positions[identity] = len(merged)
-                merged.append(_without_nulls(element))
+                # Upstream looks for no directives in an element that was not there before.
+                merged.append(without_nulls(element))
             else:
                 merged[position] = self.merge_map(merged[position], element, field.schema)
         # Upstream deletes and appends in one array: appended elements overwrite the rest of the server's list.
@@ -294,15 +296,6 @@ def _added(value: Any) -> Any:
 
 def _is_directive(value: Any) -> bool:
     return type(value) is dict and value.get(_DIRECTIVE) is not None
-
-
-def _without_nulls(value: Any) -> Any:
-    """An element that was not there before: upstream looks for no directives in it."""
-    if type(value) is dict:
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if type(value) is list:
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _directed_field(directive: str, prefix: str, problem: str) -> str:

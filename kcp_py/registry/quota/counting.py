@@ -7,10 +7,11 @@ from typing import Final
 
 import orjson
 
+from kcp_py.apimachinery.amounts import Amounts
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.quantity import Quantity
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.quota.podresources import ONE, ZERO, Amounts
+from kcp_py.registry.quota.podresources import ONE, ZERO
 from kcp_py.registry.quota.quotas import Quota
 from kcp_py.registry.quota.usage import evaluator_of
 from kcp_py.storage.contract import Storage

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.amounts import Amounts
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.registry.quota.podresources import ZERO, Amounts
+from kcp_py.registry.quota.podresources import ZERO
 from kcp_py.registry.quota.quotas import Change, Quota
 from kcp_py.registry.quota.usage import CLAIMS, PODS, Evaluator, Scope, evaluator_of
 

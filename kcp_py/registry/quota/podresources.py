@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from kcp_py.apimachinery.amounts import Amounts, add, raise_to
 from kcp_py.apimachinery.quantity import Quantity, parse_quantity
-
-Amounts = Mapping[str, Quantity]
-"""Name of a resource, such as `cpu` -> how much of it."""
 
 ONE: Final = Quantity(10**9, "DecimalSI", 0)
 ZERO: Final = Quantity(0, "DecimalSI", 0)
@@ -124,36 +122,25 @@ def _pod_amounts(spec: Mapping[str, Any], member: str) -> dict[str, Quantity]:
     """
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
-        _add(total, _amounts(container, member))
+        add(total, _amounts(container, member))
     sidecars: dict[str, Quantity] = {}
     most: dict[str, Quantity] = {}
     for container in spec.get("initContainers") or ():
         amounts = _amounts(container, member)
         if container.get("restartPolicy") == "Always":
-            _add(total, amounts)
-            _add(sidecars, amounts)
-            _raise_to(most, sidecars)
+            add(total, amounts)
+            add(sidecars, amounts)
+            raise_to(most, sidecars)
         else:
-            _add(amounts, sidecars)
-            _raise_to(most, amounts)
-    _raise_to(total, most)
+            add(amounts, sidecars)
+            raise_to(most, amounts)
+    raise_to(total, most)
     if _is_set(spec, member):
         total |= {name: amount for name, amount in _amounts(spec, member).items() if _is_for_pods(name)}
     overhead = amounts_of(spec.get("overhead"))
     # Limits grow by the overhead where there are any.
-    _add(total, overhead if member == "requests" else {name: one for name, one in overhead.items() if name in total and total[name].nano})
+    add(total, overhead if member == "requests" else {name: one for name, one in overhead.items() if name in total and total[name].nano})
     return total
-
-
-def _add(total: dict[str, Quantity], amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        total[name] = total[name].plus(amount) if name in total else amount
-
-
-def _raise_to(total: dict[str, Quantity], amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        if name not in total or amount.nano > total[name].nano:
-            total[name] = amount
 
 
 def _is_set(spec: Mapping[str, Any], member: str) -> bool:

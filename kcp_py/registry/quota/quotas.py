@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.amounts import Amounts
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.quantity import Quantity
-from kcp_py.registry.quota.podresources import ZERO, Amounts, amounts_of
+from kcp_py.registry.quota.podresources import ZERO, amounts_of
 from kcp_py.registry.quota.usage import Evaluator, Scope, evaluator_of, resource_of_name
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.storage.contract import KeyValue

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from kcp_py.apimachinery.amounts import Amounts
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.apimachinery.quantity import Quantity
 from kcp_py.registry.quota.deviceclaims import covers_claims, device_usage
 from kcp_py.registry.quota.podresources import (
     ONE,
     ZERO,
-    Amounts,
     amounts_of,
     is_best_effort,
     is_extended,
