@@ -19,6 +19,7 @@ from kcp_py.apimachinery.serializer.protobuf import encode as encode_message
 from kcp_py.bootstrap.wire import META
 from kcp_py.logicalcluster import Wildcard
 from kcp_py.registry.catalog.table import ResourceTable, ResourceUnion
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.discovery import Discovery, Document
 from kcp_py.registry.openapi import FragmentCache, OpenAPIDocuments
 from kcp_py.request.context import RequestContext
@@ -78,7 +79,8 @@ class Documents:
         """Answer one request.
 
         Raises:
-            StatusError: 404 for a group or version that the cluster does not serve, 405 for anything but reads.
+            StatusError: 404 for a group or version that the cluster does not serve, 405 for anything but reads, 503 for a cluster that is
+                deleted meanwhile.
         """
         context = exchange.context
         segments = context.info.path.strip("/").split("/")
@@ -130,8 +132,25 @@ class Documents:
         context = exchange.context
         if isinstance(context.cluster, Wildcard):
             return await self._backend.wildcard.union(context.sight)
-        await resolve_cluster(self._backend, context, context.cluster)
-        return await self._backend.tables.get(context.cluster)
+        cluster = context.cluster
+        cluster_state = await resolve_cluster(self._backend, context, cluster)
+        table = self._backend.tables.cached(cluster)
+        if table is None:
+            table = await self._backend.tables.get(cluster)
+            await self._check_life(cluster_state)
+        return table
+
+    async def _check_life(self, cluster_state: ClusterState) -> None:
+        """Check that what was just read is not of a later cluster of the name, whose users the caller may not be one of.
+
+        Raises:
+            StatusError: 503, the cluster was deleted since the request began.
+        """
+        if not cluster_state.created_revision:
+            return
+        item = await self._backend.access.storage.get(self._backend.clusters.key(cluster_state.name))
+        if item is None or item.create_revision != cluster_state.created_revision:
+            raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
 
     def _describe(self, context: RequestContext, table: ResourceTable | ResourceUnion) -> _Described:
         """The documents of what a request has found to be served."""

@@ -179,6 +179,32 @@ async def test_a_read_shows_one_life(server: Server, path: str, params: dict[str
             return
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+@pytest.mark.parametrize("path", ["/apis/example.com/v1", "/apis/example.com", "/openapi/v2", "/openapi/v3/apis/example.com/v1"])
+async def test_a_document_describes_one_life(server: Server, path: str, *, told: bool) -> None:
+    """Discovery and OpenAPI of a cluster name nothing of the next one of the name."""
+    crd = make_crd()
+    crd["spec"]["names"]["categories"] = ["first"]
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "first"
+    for call in count(1):
+        assert call < MOST_CALLS
+        cluster = f"p{call}"
+        await server.api.ok("POST", f"/clusters/{cluster}{CRDS}", crd)
+        await established(server.api, cluster)
+        # Nothing of the cluster is cached.
+        server.api.control_plane.backend.access.budget.evict(Name(cluster))
+        server.storage.interrupt(call, lambda cluster=cluster: server.made_again(cluster, told=told))  # type: ignore[misc]
+        _counted.set(True)
+        answer = await server.api("GET", f"/clusters/{cluster}{path}")
+        _counted.set(False)
+        interrupted = server.storage.interrupted
+        assert '"second"' not in answer.text
+        assert answer.status_code in ({200, 503} if interrupted else {200})
+        if not interrupted:
+            assert call > 1
+            return
+
+
 WRITES = [
     pytest.param("POST", MAPS, config_map("fresh", {"life": "first"}), {}, id="create"),
     pytest.param("POST", f"{MAPS}?dryRun=All", config_map("game", {"life": "first"}), {}, id="dry run of a create"),
