@@ -22,7 +22,10 @@ from typing import Any
 import pytest
 
 from e2e.binaries import UnavailableError, kubectl_of
+from tests.conftest import pytest_collection_finish, pytest_collection_modifyitems
 from tests.corpus import CORPUS
+
+__all__ = ["pytest_collection_finish", "pytest_collection_modifyitems"]
 
 START_SECONDS = 60
 COMMAND_SECONDS = 120
@@ -32,12 +35,6 @@ COMMAND_SECONDS = 120
 def anyio_backend() -> str:
     """Clients run on asyncio."""
     return "asyncio"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with the slow tests, so that none of them runs one at the end while the others have nothing to do."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 class ServerProcess:

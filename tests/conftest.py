@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
@@ -11,7 +13,13 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 # Servers for tests set up the logs of a process that has not done so, and later tests would miss lines below warnings.
-structlog.configure()
+# Tracebacks are plain: with `rich` in the environment, rendering one with its local variables takes longer than most tests.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +32,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Refuse names with addresses of objects: they differ between the processes that share the tests, and no test runs then."""
     if " at 0x" in item.nodeid:
         raise pytest.UsageError(f"{item.nodeid}: the name is another one in each process")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with the slow tests, so that none of them runs one at the end while the others have nothing to do."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Modules and collected tests stay until the end: collections of garbage, some of which tests ask for, need not look at them."""
+    del session
+    gc.freeze()
