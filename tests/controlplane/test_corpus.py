@@ -11,7 +11,7 @@ from tests.controlplane.corpus_judgement import control_plane, judge
 from tests.controlplane.corpus_table import TABLE, render
 from tests.corpus import needs_corpus
 
-pytestmark = [pytest.mark.anyio, needs_corpus]
+pytestmark = [pytest.mark.anyio, needs_corpus, pytest.mark.slow]
 
 
 async def test_everything_is_judged_as_upstream_judges_it(tmp_path: Path) -> None:
