@@ -6,6 +6,7 @@ import random
 from typing import Any, Final
 
 from kcp_py.aio.offload import Inline, offload
+from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.generate_name import MAX_ATTEMPTS, generate_name
@@ -52,6 +53,7 @@ async def create(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
             obj["metadata"]["managedFields"] = entries
         if not manager.applied:
             await note_write(resource, None, obj, manager, subresource="", size=size)
+            await next_stage()
     base_name = obj["metadata"].get("generateName", "") if not obj["metadata"].get("name") else ""
     warnings = request.context.warnings
     warnings_before = len(warnings)

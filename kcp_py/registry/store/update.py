@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from kcp_py.aio.offload import Inline, offload
+from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
@@ -102,10 +103,12 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         new = await offload(view.prepared, new, old, resource)
     else:
         new = view.prepared(new, old, resource)
+    await next_stage()
     if manager is None:
         _keep_entries(new, old)
     elif not manager.applied:
         await note_write(resource, old, new, manager, subresource=subresource, size=size)
+        await next_stage()
     metadata = new["metadata"]
     name = metadata["name"]
     admitted: list[Compare] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery.meta.options import decode_create_options
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.writerequest import Resolved, WriteRequest
@@ -26,5 +27,6 @@ async def create(backend: Backend, exchange: Exchange, target: Resolved) -> None
     kind = body_kind(target) if target.subresource else resource
     obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)
+    await next_stage()
     created = await backend.verbs.of(target).create(request, obj)
     await send(backend, exchange, target, created, representation, status=201)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import decode_patch_options
@@ -22,6 +23,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     options = decode_patch_options(exchange.query, apply=patch_type == APPLY_PATCH)
     change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))
+    await next_stage()
     written = await backend.verbs.of(target).patch(request, change)
     found = written.obj if isinstance(written, PatchedObject) else written
     await send(backend, exchange, target, found, representation, status=201 if written.created else 200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery.meta.options import decode_update_options
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.storage import WrittenObject
@@ -27,6 +28,7 @@ async def update(backend: Backend, exchange: Exchange, target: Resolved) -> None
     again = partial(read_again, body, media, kind)
     obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore", again=again)
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)
+    await next_stage()
     updated = await backend.verbs.of(target).update(request, obj)
     created = isinstance(updated, WrittenObject) and updated.created
     await send(backend, exchange, target, updated, representation, status=201 if created else 200)

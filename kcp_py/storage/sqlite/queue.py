@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final, NamedTuple
 
+from kcp_py.aio.stages import between_stages
 from kcp_py.storage.contract import Compare, Operation
 
 LARGEST_GROUP: Final = 512
@@ -57,12 +58,13 @@ class WriteQueue:
         """The next group, which grows while every few iterations of the event loop add another write.
 
         Under load the event loop is the bottleneck, not the disk: clients that were just answered write again, and a commit of two writes
-        is hardly slower than a commit of one. An idle event loop iterates within a few microseconds.
+        is hardly slower than a commit of one. An idle event loop iterates within a few microseconds. Requests between two stages of their
+        work are waited for, too.
         """
         requests = self._requests
         seen = 0
         until = perf_counter() + _LONGEST_GATHERING
-        while seen < len(requests) < LARGEST_GROUP and perf_counter() < until:
+        while (seen < len(requests) or between_stages()) and len(requests) < LARGEST_GROUP and perf_counter() < until:
             seen = len(requests)
             for _ in range(_QUIET_TURNS):
                 await asyncio.sleep(0)

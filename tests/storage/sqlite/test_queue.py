@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from kcp_py.aio.stages import next_stage
 from kcp_py.storage.sqlite.queue import LARGEST_GROUP, Request, WriteQueue
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +31,37 @@ async def test_a_group_grows_while_writes_come() -> None:
     queue.put(_request(1))
     asyncio.get_running_loop().call_soon(lambda: queue.put(_request(2)))
     assert [request.compact for request in await queue.gather()] == [1, 2]
+
+
+async def test_a_group_waits_for_requests_between_stages() -> None:
+    """A request that has several stages before its write belongs to the group that is gathered meanwhile."""
+    queue = WriteQueue()
+
+    async def request() -> None:
+        for _ in range(12):
+            await next_stage()
+        queue.put(_request(2))
+
+    task = asyncio.create_task(request())
+    await asyncio.sleep(0)
+    queue.put(_request(1))
+    assert [request.compact for request in await queue.gather()] == [1, 2]
+    await task
+
+
+async def test_a_group_does_not_grow_for_long() -> None:
+    """Requests that go from stage to stage without end do not hold up a group."""
+    queue = WriteQueue()
+
+    async def endless() -> None:
+        while True:
+            await next_stage()
+
+    task = asyncio.create_task(endless())
+    await asyncio.sleep(0)
+    queue.put(_request(1))
+    assert [request.compact for request in await asyncio.wait_for(queue.gather(), 5)] == [1]
+    task.cancel()
 
 
 async def test_a_group_is_bounded() -> None:
