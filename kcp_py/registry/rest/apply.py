@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kcp_py.aio.offload import Inline, offload
+from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.meta.options import PatchOptions
 from kcp_py.apimachinery.serializer.json.codec import decode_json_strict
@@ -87,6 +88,7 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
         check_configuration(SCALE_TYPE, SCALE_KIND, config)
         config = _scaled(config, target, paths)
     new = await apply_configuration(resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size)
+    await next_stage()
     _strict(repeated, options, request.warnings)
     # The entries were read from the store, or written here: they need no check. They keep their place.
     owners = new["metadata"].get("managedFields") if resource.converter is None else None
