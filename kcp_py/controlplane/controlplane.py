@@ -37,6 +37,7 @@ from kcp_py.egress import Caller, Networks, Service, ServiceResolver
 from kcp_py.logicalcluster import ROOT, ClusterSelection, Name
 from kcp_py.options import Options
 from kcp_py.registry.admission import AdmissionPlugin
+from kcp_py.registry.catalog.crdrecord import run_crd_record
 from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
@@ -345,6 +346,7 @@ class ControlPlane(Extensions):
         monitored = Monitored(storage, fanout, clusters.prefix, file, self.registry, self.gauges, self._watchdog)
         start_monitoring(monitored, supervisor, self._stack)
         start_compaction(options, supervisor, storage, clock)
+        supervisor.start("index of CRDs", lambda: run_crd_record(catalog.crds.index, fanout, sleep=clock.sleep))
         self._tracer = await start_tracing(options.tracing_config_file, self._stack)
         self.app = self._edge(storage, identity, service_accounts if accounts else None, quotas)
 

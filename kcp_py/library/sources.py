@@ -34,6 +34,7 @@ class ContainedSource(ResourceSource):
         self._source = source
         self.everywhere = source.everywhere
         self.tells_single = source.tells_single
+        self.depends_elsewhere = source.depends_elsewhere
 
     @property
     def declared(self) -> Sequence[ServedResource]:
@@ -52,6 +53,10 @@ class ContainedSource(ResourceSource):
     async def resource_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
         """`ResourceSource.resource_in`, as `resources`."""
         return await self._source.resource_in(cluster, resource)
+
+    async def resource_in_each(self, clusters: Sequence[Name], resource: GroupResource) -> Sequence[Sequence[Served]]:
+        """`ResourceSource.resource_in_each`, as `resources`."""
+        return await self._source.resource_in_each(clusters, resource)
 
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:
         """`ResourceSource.depends_on`, as `resources`."""

@@ -18,7 +18,7 @@ are never valid cluster names. The number of the segments that follow says wheth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
@@ -125,6 +125,28 @@ class ResourceKeys(NamedTuple):
             raise InvalidSegmentError(f"{key} is no key of {self.prefix}")
         return ObjectKey(Name(route.cluster), route.namespace, route.name)
 
+    def locate_each(self, keys: Iterable[str]) -> Iterator[ObjectKey]:
+        """`locate` for many keys. It takes a fraction of the time where they are in order, or of ordinary clusters.
+
+        Raises:
+            InvalidSegmentError: a key is not below this prefix, or belongs to another resource.
+        """
+        prefix = self.prefix
+        begin = len(prefix)
+        current, cluster = "\x00", Name("")
+        for key in keys:
+            if not key.startswith(current):
+                current = key[: key.find("/", begin) + 1]
+                segment = current[begin:-1]
+                cluster = Name(segment)
+                if "." in segment or segment == CUSTOM_RESOURCES or not (0 < len(segment) <= _LONGEST_CLUSTER_SEGMENT):
+                    current = "\x00"
+            if current == "\x00" or not key.startswith(prefix) or key.count("/", len(current)) > 1:
+                yield self.locate(key)
+                continue
+            namespace, slash, name = key[len(current) :].partition("/")
+            yield _object_key((cluster, namespace, name) if slash else (cluster, "", namespace))
+
     def first_cluster(self, start: str) -> Name | None:
         """The cluster of the first key at which a scan of this resource may begin; None where it begins with the first cluster.
 
@@ -147,6 +169,9 @@ class ResourceKeys(NamedTuple):
         A kind may be defined by CRDs first, and built in later (`--builtin-kinds`).
         """
         return "" if self.identity else ambiguous_prefix(self.prefix)
+
+
+_object_key: Final[Callable[[tuple[Name, str, str]], ObjectKey]] = partial(tuple.__new__, ObjectKey)
 
 
 def resource_keys(root: str, group: str, resource: str, *, namespaced: bool, identity: str = "") -> ResourceKeys:

@@ -11,6 +11,7 @@ from kcp_py.storage.keys import (
     CUSTOM_RESOURCES,
     InvalidSegmentError,
     ObjectKey,
+    ResourceKeys,
     Route,
     custom_resource_keys,
     internal_key,
@@ -235,3 +236,27 @@ def test_examples() -> None:
     widgets = resource_keys("/registry", "example.com", "widgets", namespaced=True, identity=CUSTOM_RESOURCES)
     assert widgets.object_key(Name("team-a"), "default", "one") == "/registry/example.com/widgets/customresources/team-a/default/one"
     assert internal_key("/registry", "signing") == "/registry/.kcp-py/signing"
+
+
+@pytest.mark.parametrize("identity", ["", "customresources"])
+def test_keys_are_located_together_as_one_by_one(identity: str) -> None:
+    """Whatever the order, the scope and the cluster, of keys of other shapes as well."""
+    keys = resource_keys("/registry", "example.com", "widgets", namespaced=True, identity=identity)
+    clusters = ["a", "a-b", "root", "customresources.", "team:a", "team:b:c", "x" * 63, "x" * 64, "Upper"]
+    places = ["one", "default/one", "default/two.x", "kube-system/é", "a/one"]
+    known = [f"{keys.prefix}{cluster}/{place}" for cluster in clusters for place in places]
+    orders = [known, known[::-1], known[::7] + known[::3], [f"{keys.prefix}a/one", f"{keys.prefix}a-b/one", f"{keys.prefix}a/default/one"]]
+    for ordered in orders:
+        valid = [key for key in ordered if _located(keys, key) is not None]
+        assert [*keys.locate_each(valid)] == [keys.locate(key) for key in valid]
+    for other in ("a", "a/b/c/d", "/registry/example.com/others/a/one", ""):
+        key = other if other.startswith("/registry") else f"{keys.prefix}{other}"
+        with pytest.raises(InvalidSegmentError):
+            [*keys.locate_each([f"{keys.prefix}a/default/one", key])]
+
+
+def _located(keys: ResourceKeys, key: str) -> ObjectKey | None:
+    try:
+        return keys.locate(key)
+    except InvalidSegmentError:
+        return None

@@ -23,6 +23,7 @@ class GrantSource(ResourceSource):
     """Compiles the resource when `root` is first asked for: a server that is not asked starts without it."""
 
     tells_single = True
+    depends_elsewhere = False
 
     def __init__(self) -> None:
         self._context: SourceContext | None = None
@@ -50,6 +51,12 @@ class GrantSource(ResourceSource):
             )
             self._served = (Served(self._context.serve(described)),)
         return self._served
+
+    async def resource_in_each(self, clusters: Sequence[Name], resource: GroupResource) -> Sequence[Sequence[Served]]:
+        """`ResourceSource.resource_in_each`."""
+        if resource != GRANTS:
+            return [()] * len(clusters)
+        return [await self.resources(cluster) for cluster in clusters]
 
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:
         """`ResourceSource.depends_on`: nothing."""

@@ -5,25 +5,29 @@ of different names and not on that of clusters: a million clusters with the same
 are found by reading the keys.
 
 It is read from the store when a request over all clusters first needs it, and follows the feed from then on: a server without such requests
-does not pay for it.
+does not pay for it. Reading the keys of ten million CRDs takes half a minute. So the index is kept in a record (`crdrecord`), and the next
+process begins with that and with the changes since.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
 from contextlib import aclosing
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
-from kcp_py.storage.contract import Storage, readable
+from kcp_py.registry.catalog.knownclusters import MOST_NAMED, KnownClusters, known_of, record_of
+from kcp_py.registry.records import Records
+from kcp_py.storage.contract import CompactedError, Storage, readable
 from kcp_py.storage.keys import ResourceKeys, crd_name_of
 from kcp_py.watchcache import ObjectEvent
 
+RECORD: Final = "definition-index"
 _PAGE: Final = 1_000
 """Keys that are read at once."""
 _FIRST_KEYS: Final = 50
@@ -32,25 +36,6 @@ _FIRST_PAGES: Final = 4
 `_FIRST_KEYS`."""
 _REMEMBERED: Final = 1_000
 """Resources of which one cluster is remembered before the index is read."""
-_NAMED: Final = 100
-"""Clusters of a CRD that the index names."""
-
-
-class _Known:
-    """The CRDs of one name."""
-
-    __slots__ = ("clusters", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        """How many clusters have one."""
-        self.clusters: dict[Name, None] = {}
-        """Some of them; all, if they are so few as there is room for."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether `clusters` has all of them."""
-        return self.count == len(self.clusters)
 
 
 class _Difference(NamedTuple):
@@ -70,7 +55,8 @@ class CRDIndex:
         """Begin empty. `keys` are those of CRDs."""
         self._storage = storage
         self._keys = keys
-        self._known: dict[str, _Known] | None = None
+        self._records = Records(storage, keys.root)
+        self._known: dict[str, KnownClusters] | None = None
         self._filling: asyncio.Future[None] | None = None
         self._journal: list[_Difference] = []
         """Changes while the index is read."""
@@ -79,8 +65,48 @@ class CRDIndex:
         self._revisions: list[int] = []
         """Of these pages."""
         self._gaps = 0
+        self._restored_at = 0
+        """The revision of the record that the index was filled from."""
         self._found: LRU[str, Name] = LRU(_REMEMBERED)
         """A cluster that has a CRD of the name, while the index is not read."""
+
+    async def restore(self) -> int:
+        """Fill the index from the record, if there is one and the history since is known. Nothing else is read.
+
+        Returns:
+            The revision of the record; 0 where it was not used.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        if self._known is None and self._filling is None:
+            self._begin(self._fill_from_record())
+            assert self._filling is not None
+            await asyncio.shield(self._filling)
+        return self._restored_at
+
+    async def save(self, revision: int) -> int:
+        """Write the record, unless another process has written one of this revision or a later one.
+
+        Args:
+            revision: of the feed: the index has all changes up to this one.
+
+        Returns:
+            The revision up to which a record contains the changes; 0 where none was written.
+
+        Raises:
+            StorageError: the store cannot be read or written.
+        """
+        if self._known is None or (self._revisions and revision < self._revisions[-1]):
+            return 0
+        value = record_of(self._known)
+        if value is None:
+            return revision
+        found = await self._records.load(RECORD)
+        if found is not None and found["revision"] >= revision and known_of(found) is not None:
+            return int(found["revision"])
+        written = await self._records.save(RECORD, {"revision": revision, **value})
+        return written if written == revision + 1 else min(written, revision)
 
     async def resources(self) -> Collection[GroupResource]:
         """The resources of which at least one cluster has a CRD."""
@@ -165,46 +191,86 @@ class CRDIndex:
             if self._revisions and event.mod_revision > self._revisions[-1]:
                 self._ends, self._revisions = [], []
 
-    def _count(self, index: dict[str, _Known], change: _Difference) -> None:
+    def _count(self, index: dict[str, KnownClusters], change: _Difference) -> None:
         """Count a change, unless the page of its key was read after it."""
         if self._revisions and change.revision <= self._revisions[min(bisect_left(self._ends, change.key), len(self._ends) - 1)]:
             return
-        known = index.setdefault(change.name, _Known())
+        known = index.setdefault(change.name, KnownClusters())
         if change.created:
-            _add(known, change.cluster)
+            known.add(change.cluster)
             return
-        known.count -= 1
-        known.clusters.pop(change.cluster, None)
+        known.remove(change.cluster)
         if known.count <= 0:
             del index[change.name]
 
-    async def _filled(self) -> Mapping[str, _Known]:
+    async def _filled(self) -> Mapping[str, KnownClusters]:
         """The index, read once for all callers that wait. It is read to the end when they give up: the next ones find it."""
         while self._known is None:
             if self._filling is None:
-                self._filling = asyncio.ensure_future(self._fill())
-                self._filling.add_done_callback(self._ended)
+                self._begin(self._fill())
+            assert self._filling is not None
             await asyncio.shield(self._filling)
         return self._known
 
     async def _fill(self) -> None:
-        while (index := await self._read()) is None:
-            pass
+        await self._fill_from_record()
+        while self._known is None:
+            if (index := await self._read()) is not None:
+                self._take(index)
+
+    async def _fill_from_record(self) -> None:
+        if (index := await self._restored()) is not None:
+            self._take(index)
+
+    def _take(self, index: dict[str, KnownClusters]) -> None:
         self._known = index
         for change in self._journal:
             self._count(index, change)
         self._journal = []
+
+    def _begin(self, filling: Coroutine[Any, Any, None]) -> None:
+        self._filling = asyncio.ensure_future(filling)
+        self._filling.add_done_callback(self._ended)
 
     def _ended(self, filling: asyncio.Future[None]) -> None:
         self._filling = None
         if not filling.cancelled():
             filling.exception()  # those that wait get it; there may be none left
 
-    async def _read(self) -> dict[str, _Known] | None:
+    async def _restored(self) -> dict[str, KnownClusters] | None:
+        """The index by the record and the history since; None where there is no record, or not all of the history."""
+        gaps = self._gaps
+        value = await self._records.load(RECORD)
+        index = known_of(value) if value is not None else None
+        until = await self._storage.revision()
+        if value is None or index is None or value["revision"] > until:
+            return None
+        self._journal, self._ends, self._revisions = [], [], []
+        at = value["revision"]
+        try:
+            async with aclosing(self._storage.watch(self._keys.prefix, start_revision=at + 1)) as batches:
+                while at < until:
+                    batch = await anext(batches)
+                    for event in batch.events:
+                        if (event.previous is None) is (event.value is not None):
+                            place = self._keys.parse(event.key)
+                            created = event.value is not None
+                            self._count(index, _Difference(event.key, place.name, place.cluster, event.mod_revision, created))
+                    at = batch.revision
+        except CompactedError:
+            return None
+        # Changes up to this revision come by the feed, too.
+        self._ends, self._revisions = ["\U0010ffff"], [at]
+        if gaps != self._gaps:
+            return None
+        self._restored_at = int(value["revision"])
+        return index
+
+    async def _read(self) -> dict[str, KnownClusters] | None:
         """The index by the keys of the store. Each page is the latest state. None where changes were missed meanwhile."""
         gaps = self._gaps
         self._journal, self._ends, self._revisions = [], [], []
-        index: dict[str, _Known] = {}
+        index: dict[str, KnownClusters] = {}
         after = len(self._keys.prefix)
         start = ""
         time_slice = TimeSlice()
@@ -216,9 +282,9 @@ class CRDIndex:
                 name = item.key[item.key.index("/", after) + 1 :]
                 known = index.get(name)
                 if known is None:
-                    known = index[name] = _Known()
-                if known.count < _NAMED:
-                    _add(known, self._keys.parse(item.key).cluster)
+                    known = index[name] = KnownClusters()
+                if known.count < MOST_NAMED:
+                    known.add(self._keys.parse(item.key).cluster)
                 else:
                     known.count += 1
             if page.items:
@@ -231,12 +297,6 @@ class CRDIndex:
                 return index
             start = page.items[-1].key + "\x00"
             await time_slice.yield_if_due()
-
-
-def _add(known: _Known, cluster: Name) -> None:
-    if known.complete and known.count < _NAMED:
-        known.clusters[cluster] = None
-    known.count += 1
 
 
 def _resource_of(name: str) -> GroupResource:

@@ -17,6 +17,7 @@ from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import CompiledCRD, CompiledCRDs, HeldNames, same_content
 from kcp_py.registry.catalog.crdindex import CRDIndex
+from kcp_py.registry.catalog.recognition import KnownDefinitions
 from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource
 from kcp_py.registry.clusterbudget import ClusterBudget, Part, Shared
 from kcp_py.registry.clustercache import ClusterCache
@@ -25,6 +26,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, crd_name_of, custom_resource_keys
+from kcp_py.storage.manykeys import read_each
 from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
@@ -32,12 +34,18 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.regis
 
 
 _GLANCED: Final = 32
+_READ_FIRST: Final = 16
+_READ_TOGETHER: Final = 64
+"""CRDs of one name that are read at once for requests over all clusters."""
+_READ_BYTES: Final = 4 << 20
+"""Fewer of them, if those that were read last are large."""
 
 
 class CRDSource(ResourceSource):
     """Serves custom resources, each as the CRD of its own cluster defines it."""
 
     tells_single = True
+    depends_elsewhere = False
 
     def __init__(self, access: Access, fanout: Fanout, compiled: CompiledCRDs, keys: ResourceKeys) -> None:
         """Follow CRDs.
@@ -52,9 +60,7 @@ class CRDSource(ResourceSource):
         self._fanout = fanout
         self.keys = keys
         self._crds = _CRDCache(access.storage, compiled, keys, budget=access.budget)
-        self._index = CRDIndex(access.storage, keys)
-        self._glanced: LRU[object, bool] = LRU(_GLANCED)
-        """The compiled forms that `resource_in` has used last."""
+        self.index = CRDIndex(access.storage, keys)
         access.observe(keys.prefix, self._crds)
         fanout.listen(keys.prefix, self._changed)
 
@@ -65,16 +71,35 @@ class CRDSource(ResourceSource):
 
     async def resource_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
         """`ResourceSource.resource_in`: one key is read where the CRDs of the cluster are not known."""
-        key = self.keys.object_key(cluster, "", crd_name_of(resource))
+        name = crd_name_of(resource)
+        key = self.keys.object_key(cluster, "", name)
         known = self._crds.peek(cluster)
         if known is not None:
             return found.served if (found := known.get(key)) is not None else ()
-        found = await self._crds.load_one(key)
-        if found is None or not found.served:
-            return ()
-        # Compiled forms go with their last user, and the next cluster is likely to need one of the same few.
-        self._glanced.set(found.served[0].shared, True)
-        return found.served
+        (item,), (compiled,), _ = await self._crds.read_alone(name, [key])
+        return _loaded(item, compiled.names, compiled).served if item is not None and compiled is not None else ()
+
+    async def resource_in_each(self, clusters: Sequence[Name], resource: GroupResource) -> Sequence[Sequence[Served]]:
+        """`ResourceSource.resource_in_each`: one key is read for each cluster whose CRDs are not known."""
+        name = crd_name_of(resource)
+        found: list[Sequence[Served]] = [()] * len(clusters)
+        unknown: list[tuple[int, str]] = []
+        for at, cluster in enumerate(clusters):
+            key = self.keys.object_key(cluster, "", name)
+            known = self._crds.peek(cluster)
+            if known is None:
+                unknown.append((at, key))
+            elif (one := known.get(key)) is not None:
+                found[at] = one.served
+        together = _READ_FIRST
+        while unknown:
+            read, unknown = unknown[:together], unknown[together:]
+            items, compiled, size = await self._crds.read_alone(name, [key for _, key in read])
+            for (at, _), item, form in zip(read, items, compiled, strict=True):
+                if item is not None and form is not None:
+                    found[at] = [Served(one, item.mod_revision, per_cluster=True, shared=form) for one in form.resources]
+            together = max(1, min(_READ_TOGETHER, _READ_BYTES * len(read) // (size or 1)))
+        return found
 
     async def held_names(self, cluster: Name) -> Sequence[HeldNames]:
         """The names that the CRDs of a cluster hold, of those that are not served as well.
@@ -91,15 +116,15 @@ class CRDSource(ResourceSource):
 
     async def group_resources(self) -> Collection[GroupResource]:
         """`ResourceSource.group_resources`."""
-        return await self._index.resources()
+        return await self.index.resources()
 
     async def clusters(self, resource: GroupResource) -> Collection[Name]:
         """`ResourceSource.clusters`: those that have a CRD of the resource."""
-        return [cluster async for _, cluster in self._index.clusters({resource})]
+        return [cluster async for _, cluster in self.index.clusters({resource})]
 
     def each_cluster(self, wanted: Collection[GroupResource]) -> AsyncGenerator[tuple[GroupResource, Name], None]:
         """`ResourceSource.each_cluster`."""
-        return self._index.clusters(wanted)
+        return self.index.clusters(wanted)
 
     def ended_by(self, event: ObjectEvent) -> Iterable[EndedWatches]:
         """`ResourceSource.ended_by`: watches of the resource of a CRD that goes, or that serves something else from now on."""
@@ -119,10 +144,10 @@ class CRDSource(ResourceSource):
     def clear(self) -> None:
         """`ResourceSource.clear`."""
         self._crds.clear()
-        self._index.clear()
+        self.index.clear()
 
     def _changed(self, event: ObjectEvent) -> None:
-        self._index.apply(event)
+        self.index.apply(event)
         self._crds.changed(Name(event.route.cluster), event.route.key, gone=event.value is None)
 
 
@@ -197,8 +222,8 @@ _CRD_BYTES: Final = 300
 """Of a CRD in a cluster, without its compiled form and the resources in the table of the cluster."""
 _NAMES_BYTES: Final = 900
 """Of the names of a CRD where they are not those of its compiled form."""
-_READ_ALONE: Final = 4_000
-"""CRDs that are recognized when requests over all clusters read them again; about 300 bytes each."""
+_PARSED: Final = 4_000
+"""CRDs that are not parsed again when requests over all clusters read them again; about 300 bytes each."""
 
 
 class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
@@ -212,8 +237,11 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
         self._keys = keys
         self._progress: dict[Name, _Progress] = {}
         self._kept: Part[Name] = budget.part("definitions", self._forget)
-        self._read_alone: LRU[str, tuple[int, ref[CompiledCRD]]] = LRU(_READ_ALONE)
-        """Key -> the revision of what `load_one` has read last, and its compiled form, which others keep."""
+        self._parsed: LRU[str, tuple[int, ref[CompiledCRD]]] = LRU(_PARSED)
+        """Key -> the revision of what `read_alone` has parsed last, and its compiled form, which others keep."""
+        self._recognized = KnownDefinitions()
+        self._glanced: LRU[CompiledCRD, bool] = LRU(_GLANCED)
+        """The compiled forms that `read_alone` has found last."""
 
     def changed(self, cluster: Name, key: str, *, gone: bool) -> None:
         """The feed has brought a change of a CRD."""
@@ -240,19 +268,49 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
                 size += _NAMES_BYTES
         self._kept.hold(cluster, size, shared)
 
-    async def load_one(self, key: str) -> _LoadedCRD | None:
-        """A CRD as it is stored, without keeping it: requests over all clusters read one of each."""
-        item = await self._storage.get(key)
-        if item is None:
-            return None
-        revision, compiled = self._read_alone.get(key) or (0, _gone)
-        if revision == item.mod_revision and (known := compiled()) is not None:
+    async def read_alone(self, name: str, keys: Sequence[str]) -> tuple[Sequence[KeyValue | None], Sequence[CompiledCRD | None], int]:
+        """CRDs of one name as they are stored, without keeping them: requests over all clusters read one of each.
+
+        Returns:
+            Them, their compiled forms (None for those that serve nothing), and their size.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        found: list[CompiledCRD | None] = []
+        size = 0
+        turns = TimeSlice()
+        used = None
+        items = await read_each(self._storage, keys)
+        for item in items:
+            if item is None:
+                found.append(None)
+                continue
+            size += len(item.value)
+            compiled = self._recognized.find(name, item.value)
+            if compiled is None:
+                await turns.yield_if_due()
+                compiled = await self._compiled_alone(name, item)
+            if compiled is not used and compiled is not None:
+                # Compiled forms go with their last user, and the next cluster is likely to need one of the same few.
+                used = compiled
+                self._glanced.set(compiled, True)
+            found.append(compiled)
+        return items, found, size
+
+    async def _compiled_alone(self, name: str, item: KeyValue) -> CompiledCRD | None:
+        """The compiled form of a CRD that is not recognized by its content."""
+        revision, known = self._parsed.get(item.key) or (0, _gone)
+        if revision == item.mod_revision and (compiled := known()) is not None:
             # Parsing a CRD to find its compiled form takes longer than all else.
-            return _loaded(item, known.names, known)
-        found = await self._read(item, told=True)
-        if found.compiled is not None:
-            self._read_alone.set(key, (item.mod_revision, ref(found.compiled)))
-        return found
+            return compiled
+        compiled = (await self._read(item, told=True)).compiled
+        if compiled is not None:
+            self._parsed.set(item.key, (item.mod_revision, ref(compiled)))
+            if self._glanced.get(compiled):
+                # Of more than one cluster.
+                self._recognized.learn(name, item.value, compiled)
+        return compiled
 
     def _forget(self, cluster: Name) -> object:
         """Keep nothing of a cluster. Returns its CRDs, to be freed one by one."""
@@ -261,7 +319,8 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
 
     def clear(self) -> None:
         super().clear()
-        self._read_alone = LRU(_READ_ALONE)
+        self._parsed = LRU(_PARSED)
+        self._recognized.clear()
         self._progress.clear()
         self._kept.clear()
 

@@ -83,6 +83,9 @@ class ResourceSource(ABC):
     """Whether `resource_in` takes much less than `resources`. Lists over all clusters then ask it, instead of working out the tables of all
     clusters; but they ask again in each list, because no answer is kept."""
 
+    depends_elsewhere: bool = True
+    """Whether `depends_on` may name other clusters, or other resources than in `root`. Lists over all clusters then ask it."""
+
     @property
     def declared(self) -> Sequence[ServedResource]:
         """The resources that the source may serve in single clusters, as far as it knows them when the server starts.
@@ -113,6 +116,14 @@ class ResourceSource(ABC):
             StorageError: the store cannot be read.
         """
         return [served for served in await self.resources(cluster) if served.resource.group_resource == resource]
+
+    async def resource_in_each(self, clusters: Sequence[Name], resource: GroupResource) -> Sequence[Sequence[Served]]:
+        """`resource_in` for some clusters, in their order, to read stored objects: guards, life and origin may be missing.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        return [await self.resource_in(cluster, resource) for cluster in clusters]
 
     @abstractmethod
     def depends_on(self, cluster: Name) -> Iterable[Dependency]:

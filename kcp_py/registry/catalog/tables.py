@@ -60,6 +60,7 @@ class ResourceTables(ClusterCache[ResourceTable]):
             for served in source.everywhere:
                 everywhere.setdefault(served.resource.key, served)
         self._tells_single = all(source.tells_single for source in self.sources)
+        self._depends_elsewhere = any(source.depends_elsewhere for source in self.sources)
         self.everywhere: Final[Mapping[ResourceKey, Served]] = MappingProxyType(everywhere)
         """What every cluster serves."""
         self.builtin_resources: Final[Mapping[GroupResource, ServedResource]] = {
@@ -145,6 +146,38 @@ class ResourceTables(ClusterCache[ResourceTable]):
         key = served.resource.key
         own = next((one for one in await self.versions_in(cluster, served.resource.group_resource) if one.resource.key == key), None)
         return own if own is not None and own.resource.keys.prefix == served.resource.keys.prefix else None
+
+    async def glance_in_each(self, clusters: Sequence[Name], served: Served) -> Sequence[Served | None]:
+        """`glance_in` for some clusters, in their order, to read stored objects: guards, life and origin may be missing.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        if not served.per_cluster:
+            return [served] * len(clusters)
+        if not self._tells_single or self._depends_elsewhere:
+            return [await self.glance_in(cluster, served) for cluster in clusters]
+        found: list[Served | None] = [None] * len(clusters)
+        left: list[int] = []
+        for at, cluster in enumerate(clusters):
+            table = self.peek(cluster)
+            if table is None:
+                left.append(at)
+            else:
+                found[at] = table.find_same(served)
+        key, prefix = served.resource.key, served.resource.keys.prefix
+        for source in self.sources if served.resource.group_resource not in self.builtin_resources else ():
+            answers = await source.resource_in_each([clusters[at] for at in left], served.resource.group_resource)
+            unserved: list[int] = []
+            for at, versions in zip(left, answers, strict=True):
+                if not versions:
+                    unserved.append(at)
+                    continue
+                for one in versions:
+                    if one.resource.key == key and one.resource.keys.prefix == prefix:
+                        found[at] = self._attached(clusters[at], one)
+            left = unserved
+        return found
 
     async def versions_in(self, cluster: Name, resource: GroupResource) -> Sequence[Served]:
         """A resource that not every cluster serves, in all versions in which a cluster serves it. As `glance_in`, it works out no table.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kcp_py.aio.cooperative import TimeSlice
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.resource import Served
@@ -16,6 +17,8 @@ from kcp_py.storage.contract import KeyValue
 
 _CLUSTERS_AT_ONCE: Final = 64
 """Clusters whose webhooks convert objects at the same time."""
+_ASKED_AT_ONCE: Final = 256
+"""Clusters that are asked how they serve a resource before other tasks have their turn, if it is due."""
 UNCONVERTED: Final[dict[str, Any]] = {}
 """Stands for an object that its cluster's webhook does not convert; compared by identity."""
 
@@ -39,16 +42,18 @@ class StoredItems:
         self.left_out: dict[Name, StatusError] = {}
         """Clusters of which objects could not be shown, and why. Only over all clusters: no cluster makes the request of another fail."""
 
-    def cluster_of(self, item: KeyValue) -> Name:
-        """The cluster that an item lives in."""
-        if self._target.only is not None:
-            return self._target.only.name
-        return self._target.resource.keys.locate(item.key).cluster
-
-    async def served_in(self, cluster: Name) -> Served | None:
-        """The resource as the item's own cluster serves it; None where that cluster does not serve the version asked for."""
+    async def served_in_each(self, clusters: Sequence[Name]) -> Mapping[Name, Served | None]:
+        """The resource as the clusters of items serve it; None where a cluster does not serve the version asked for."""
         served = self._target.served
-        return await self._registry.tables.glance_in(cluster, served) if self.wildcard else served
+        if not self.wildcard or not served.per_cluster:
+            return dict.fromkeys(clusters, served)
+        found: dict[Name, Served | None] = {}
+        turns = TimeSlice()
+        for start in range(0, len(clusters), _ASKED_AT_ONCE):
+            await turns.yield_if_due()
+            together = clusters[start : start + _ASKED_AT_ONCE]
+            found.update(zip(together, await self._registry.tables.glance_in_each(together, served), strict=True))
+        return found
 
     async def decoded(self, item: KeyValue, served: Served, cluster: Name) -> dict[str, Any]:
         """The object in the version of the request, with the fields that the server adds to answers.

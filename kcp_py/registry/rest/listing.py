@@ -36,6 +36,11 @@ _DECODED_AT_ONCE: Final = 200
 """So many selected objects are handed on together: thousands of decoded ones take long to free and to be looked through for garbage."""
 
 
+_PLACED_AT_ONCE: Final = 512
+_LOOKED_AT_ONCE: Final = 16
+"""Objects between two looks at the clock. Decoding one takes up to a fraction of a millisecond, or waits for a thread."""
+
+
 class Selected(NamedTuple):
     """One selected item."""
 
@@ -311,9 +316,10 @@ async def _matching(listing: Listing, *, as_stored: AsStored | None, answered: b
             del page
             continue
         found: list[Selected] = []
-        candidates = await _candidates(listing, page, as_stored=as_stored, answered=answered)
+        candidates = await _candidates(listing, page, turns, as_stored=as_stored, answered=answered)
         for position, (item, served, cluster, converted) in enumerate(candidates, start=1):
-            await turns.yield_if_due()
+            if position % _LOOKED_AT_ONCE == 0:
+                await turns.yield_if_due()
             obj = converted
             if not selection.empty:
                 if labels is not None and obj is None:
@@ -353,23 +359,23 @@ async def _next_page(listing: Listing) -> Page:
     return await (listing.page(max(limit, _SELECTIVE_CHUNK), _WHOLE_LIST_BYTES) if listing.selective else listing.page(limit))
 
 
-async def _candidates(listing: Listing, page: Page, *, as_stored: AsStored | None, answered: bool) -> list[Selected]:
+async def _candidates(listing: Listing, page: Page, turns: TimeSlice, *, as_stored: AsStored | None, answered: bool) -> list[Selected]:
     """Candidate items of a page. Objects that need a conversion webhook are already converted."""
     target, items = listing.target, listing.items
     found: list[tuple[KeyValue, Served, Name]] = []
     converts = False
-    cluster, served = None, None
-    turns = TimeSlice()
-    for item in page.items:
+    for start in range(0, len(page.items), _PLACED_AT_ONCE):
         await turns.yield_if_due()
-        if listing.namespace and target.resource.keys.locate(item.key).namespace != listing.namespace:
-            continue
-        if (own := items.cluster_of(item)) != cluster:
-            # The objects of a cluster follow one another.
-            cluster, served = own, await items.served_in(own)
-        if served is not None:
-            found.append((item, served, cluster))
-            converts = converts or served.resource.converter is not None
+        placed: list[tuple[KeyValue, Name]] = []
+        together = page.items[start : start + _PLACED_AT_ONCE]
+        for item, place in zip(together, target.resource.keys.locate_each(item.key for item in together), strict=True):
+            if not listing.namespace or place.namespace == listing.namespace:
+                placed.append((item, target.only.name if target.only is not None else place.cluster))
+        served_in = await items.served_in_each([*dict.fromkeys(cluster for _, cluster in placed)])
+        for item, cluster in placed:
+            if (served := served_in[cluster]) is not None:
+                found.append((item, served, cluster))
+                converts = converts or served.resource.converter is not None
     objects: Sequence[dict[str, Any] | None] = ()
     needed = not listing.selection.empty
     if converts and (answered or needed):

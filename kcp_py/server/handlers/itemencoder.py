@@ -130,8 +130,9 @@ class ItemEncoder:
 
     async def element(self, item: KeyValue, served: Served, cluster: Name, obj: dict[str, Any] | None = None) -> bytes:
         """`document` as compact JSON, without decoding it where that is possible."""
-        if not self._transform:
-            spliced = rendered(served, item, cluster, wildcard=self.wildcard, in_list=True)
-            if spliced is not None:
-                return spliced
-        return orjson.dumps(await self.document(item, served, cluster, obj))
+        spliced = self.element_as_stored(item, served, cluster)
+        return spliced if spliced is not None else orjson.dumps(await self.document(item, served, cluster, obj))
+
+    def element_as_stored(self, item: KeyValue, served: Served, cluster: Name) -> bytes | None:
+        """`element` of an object that need not be decoded; None for others."""
+        return None if self._transform else rendered(served, item, cluster, wildcard=self.wildcard, in_list=True)

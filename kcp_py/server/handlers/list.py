@@ -27,6 +27,8 @@ from kcp_py.server.handlers.tableforms import table_form_of
 from kcp_py.server.negotiation import Representation
 
 _END: Final = b"]}\n"
+_SPLICED_PER_LOOK: Final = 64
+"""Objects between two looks at the clock."""
 
 
 async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -> None:
@@ -132,9 +134,14 @@ async def _elements(encoder: ItemEncoder, found: Sequence[Selected], time_slice:
     parts = await encoder.spliced([one.item for one in found])
     if parts is None:
         parts = []
-        for one in found:
-            parts.append(await encoder.element(one.item, one.served, one.cluster, one.obj))
-            await time_slice.yield_if_due()
+        for at, (item, served, cluster, obj) in enumerate(found, start=1):
+            part = encoder.element_as_stored(item, served, cluster)
+            if part is None:
+                part = await encoder.element(item, served, cluster, obj)
+                await time_slice.yield_if_due()
+            elif at % _SPLICED_PER_LOOK == 0:
+                await time_slice.yield_if_due()
+            parts.append(part)
     return parts
 
 

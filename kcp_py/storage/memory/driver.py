@@ -48,6 +48,11 @@ class MemoryStorage:
         self._open_feed()
         return self._current.get(key)
 
+    async def get_each(self, keys: Sequence[str]) -> list[KeyValue | None]:
+        """`ReadsManyKeys.get_each`."""
+        self._open_feed()
+        return [self._current.get(key) for key in keys]
+
     async def range(
         self,
         prefix: str,

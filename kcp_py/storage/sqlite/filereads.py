@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from kcp_py.storage.contract import LARGEST_PAGE_BYTES, KeyValue, RangeResult, UnavailableError, WatchBatch
@@ -49,6 +49,10 @@ class FileReads(Generic[P]):
     async def get_at(self, key: str, revision: int, *, keys_only: bool = False) -> KeyValue | None:
         """`ReadsOldKeys.get_at`."""
         return await self._opened().reader.get_at(key, revision, keys_only=keys_only)
+
+    async def get_each(self, keys: Sequence[str]) -> list[KeyValue | None]:
+        """`ReadsManyKeys.get_each`. The cache of recently read keys is left as it is."""
+        return await self._opened().reader.get_each(keys)
 
     async def range(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, Protocol
 
 import apsw
+import orjson
 import structlog
 
 from kcp_py.storage.contract import (
@@ -48,6 +49,10 @@ _ITEM: Final = f"""
     SELECT c.key, v.value, c.seq >> {ORDINAL_BITS}, c.create_revision FROM current c CROSS JOIN value v ON v.seq = c.seq
 """  # noqa: S608 - made of constants
 _GET: Final = _ITEM + "WHERE c.key = ?"
+_EACH: Final = f"""
+    SELECT c.key, v.value, c.seq >> {ORDINAL_BITS}, c.create_revision
+    FROM json_each(?) j CROSS JOIN current c ON c.key = j.value CROSS JOIN value v ON v.seq = c.seq
+"""  # noqa: S608 - made of constants
 _RANGE: Final = _ITEM + "WHERE c.key >= ? AND c.key < ? ORDER BY c.key LIMIT ?"
 _KEYS: Final = f"""
     SELECT key, x'', seq >> {ORDINAL_BITS}, create_revision FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?
@@ -122,6 +127,38 @@ class Reader:
         item = _key_value(rows[0])
         self.seen = max(self.seen, item.mod_revision)
         return item
+
+    async def get_each(self, keys: Sequence[str]) -> list[KeyValue | None]:
+        """`ReadsManyKeys.get_each`, from one snapshot: a third of the time that `get` takes for each."""
+        try:
+            connection = self._idle.pop() if self._idle else self._database.connect()
+        except apsw.Error as error:
+            raise translated(error) from error
+        self._running += 1
+        found: dict[str, KeyValue] = {}
+        rows = connection.cursor()
+        try:
+            rows.execute(_EACH, (orjson.dumps(keys).decode(),))
+            turn = perf_counter() + _LONGEST_TURN
+            while chunk := list(islice(rows, _BOUNDED_ROWS)):
+                for row in chunk:
+                    item = _key_value(row)
+                    found[item.key] = item
+                    self.seen = max(self.seen, item.mod_revision)
+                if perf_counter() > turn:
+                    await asyncio.sleep(0)
+                    turn = perf_counter() + _LONGEST_TURN
+        except apsw.Error as error:
+            if not is_damage(error):
+                raise translated(error) from error
+            # One by one, the error names the key.
+            return [self.get(key) for key in keys]
+        finally:
+            # An unfinished statement keeps its snapshot open.
+            rows.close(force=True)
+            self._running -= 1
+            self._put_back(connection)
+        return [found.get(key) for key in keys]
 
     async def get_at(self, key: str, revision: int, *, keys_only: bool) -> KeyValue | None:
         """`ReadsOldKeys.get_at`. A key that was not written lately costs as much as `get`; for others all later writes are examined."""

@@ -11,8 +11,8 @@ import pytest
 
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
-from kcp_py.registry.catalog import crdindex
 from kcp_py.registry.catalog.crdindex import CRDIndex
+from kcp_py.registry.catalog.knownclusters import MOST_NAMED
 from kcp_py.storage.contract import Delete, Event, Put, UnavailableError
 from kcp_py.storage.keys import resource_keys
 from kcp_py.watchcache import ObjectEvent, Route
@@ -29,7 +29,7 @@ OTHERS = GroupResource("other.io", "others")
 
 @pytest.fixture
 def index(registry: Registry) -> CRDIndex:
-    return registry.crds._index
+    return registry.crds.index
 
 
 async def clusters(index: CRDIndex, resource: GroupResource = WIDGETS) -> list[Name]:
@@ -102,7 +102,7 @@ async def test_many_clusters_are_not_kept(index: CRDIndex, storage: SteppedStora
     await define(storage, names[7:9], "gadgets.example.com")
     assert sorted(await index.resources()) == [GADGETS, WIDGETS]
     assert index._known is not None
-    assert [(known.count, len(known.clusters)) for known in index._known.values()] == [(2_500, crdindex._NAMED), (2, 2)]
+    assert [(known.count, len(known.clusters)) for known in index._known.values()] == [(2_500, MOST_NAMED), (2, 2)]
     assert await clusters(index) == names
     before = storage.ranges
     assert await clusters(index, GADGETS) == names[7:9]
