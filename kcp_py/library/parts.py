@@ -100,7 +100,7 @@ class ObjectPart(RestStorage):
             for shown, stored in self._paths:
                 _put(config, stored, _value(configuration, shown))
             _check_identity(target, identity, whole["metadata"])
-            new = await apply_configuration(
+            new, _ = await apply_configuration(
                 resource, whole, config, manager, subresource=target.subresource, force=bool(options.force), size=request.size
             )
             part = self._part(new)

@@ -31,6 +31,12 @@ _ANNOTATIONS: Final = b'"annotations":{'
 
 def encode_stored(obj: dict[str, Any]) -> bytes:
     """The stored form of an object in its storage version. `metadata` must hold neither resourceVersion nor the cluster's annotation."""
+    # A result of orjson keeps its whole buffer of at least 4 KiB. Watches and caches keep this one, so it is copied by the slice.
+    return orjson.dumps(stored_form(obj), option=orjson.OPT_APPEND_NEWLINE)[:-1]
+
+
+def stored_form(obj: dict[str, Any]) -> dict[str, Any]:
+    """An object with its members in the order in which they are stored. It shares the parts of the argument."""
     metadata = obj["metadata"]
     if metadata.get("labels"):
         metadata = {"labels": metadata["labels"], **metadata}
@@ -39,8 +45,7 @@ def encode_stored(obj: dict[str, Any]) -> bytes:
     stored = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     for key, value in obj.items():
         stored.setdefault(key, value)
-    # A result of orjson keeps its whole buffer of at least 4 KiB. Watches and caches keep this one, so it is copied by the slice.
-    return orjson.dumps(stored, option=orjson.OPT_APPEND_NEWLINE)[:-1]
+    return stored
 
 
 class Renderer:

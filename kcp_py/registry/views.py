@@ -238,11 +238,13 @@ def _raise_generation(new: dict[str, Any], old: dict[str, Any], resource: Kind) 
     strategy = resource.strategy
     if not strategy.has_generation:
         return
-    counted = [name for name, counts in (("annotations", strategy.counts_annotations), ("labels", strategy.counts_labels)) if counts]
-    if any((new["metadata"].get(name) or {}) != (old["metadata"].get(name) or {}) for name in counted) or _differs(
-        new, old, _METADATA_AND_STATUS if resource.has_status else _METADATA
+    metadata, before = new["metadata"], old["metadata"]
+    if (
+        _differs(new, old, _METADATA_AND_STATUS if resource.has_status else _METADATA)
+        or (strategy.counts_annotations and (metadata.get("annotations") or {}) != (before.get("annotations") or {}))
+        or (strategy.counts_labels and (metadata.get("labels") or {}) != (before.get("labels") or {}))
     ):
-        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        metadata["generation"] = before.get("generation", 0) + 1
 
 
 _METADATA: Final = frozenset({"metadata"})
@@ -252,6 +254,6 @@ _METADATA_AND_STATUS: Final = frozenset({"metadata", "status"})
 def _differs(new: dict[str, Any], old: dict[str, Any], outside: frozenset[str]) -> bool:
     """Whether objects differ outside of some fields."""
     for field, value in new.items():
-        if field not in outside and (field not in old or not identical(value, old[field])):
+        if field not in outside and (field not in old or (value is not old[field] and not identical(value, old[field]))):
             return True
-    return any(field not in new and field not in outside for field in old)
+    return not outside.issuperset(old.keys() - new.keys())

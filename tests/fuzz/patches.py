@@ -211,10 +211,9 @@ def _apply(data: bytes) -> None:
             live = copy.deepcopy(ORIGINAL)
             try:
                 track_update(versions, None, live, ManagedWrite(name="first", time="2024-01-01T00:00:00Z"))
-                applied = track_apply(versions, live, copy.deepcopy(value), ManagedWrite(name="m", time="2024-01-01T00:00:01Z"), force=True)
-                again = track_apply(
-                    versions, copy.deepcopy(applied), copy.deepcopy(value), ManagedWrite(name="m", time="2024-01-01T00:00:01Z"), force=False
-                )
+                by = ManagedWrite(name="m", time="2024-01-01T00:00:01Z")
+                applied, _ = track_apply(versions, live, copy.deepcopy(value), by, force=True)
+                again, _ = track_apply(versions, copy.deepcopy(applied), copy.deepcopy(value), by, force=False)
                 assert again == applied, "applying the same again changes nothing"
                 other = copy.deepcopy(value)
                 track_update(versions, live, other, ManagedWrite(name="o", time="2024-01-01T00:00:02Z"))

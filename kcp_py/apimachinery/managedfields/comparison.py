@@ -50,6 +50,7 @@ _Sets = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
 """Additions, modifications and removals at a place and below; None for nothing, empty for the place as a whole."""
 
 _NOTHING: Final[_Sets] = (None, None, None)
+_MODIFIED: Final[_Sets] = (None, {}, None)
 _EQUALITY_DEPTH: Final = 3
 """Maps and lists down to this level are first compared as wholes. Doing so at each level would be quadratic in the depth."""
 
@@ -106,26 +107,38 @@ def _all_fields(kind: MergeType, value: Any) -> FieldSet:
 
 
 def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], depth: int) -> _Sets | None:
-    gathered = _Gathered()
+    gathered: _Gathered | None = None
     named = kind.fields
     other = DEDUCED if kind.kind == "deduced" else kind.element or SCALAR
     for name, child in new.items():
         before = old.get(name, ABSENT)
         if before is child:
             continue
+        found: _Sets | None = _MODIFIED
         if type(before) is type(child):
-            if type(child) not in CONTAINERS:
-                if before != child:
-                    gathered.modify(f"f:{name}")
+            if type(child) in CONTAINERS:
+                if depth < _EQUALITY_DEPTH and identical(before, child):
+                    continue
+                below = named.get(name, other)
+                if child and before and below.kind in MAP_KINDS and not below.atomic and type(child) is dict:
+                    found = _compare_maps(below, before, child, depth + 1)
+                else:
+                    found = _compare(below, before, child, depth)
+            elif before == child:
                 continue
-            if depth < _EQUALITY_DEPTH and identical(before, child):
-                continue
-        gathered.add(f"f:{name}", _compare(named.get(name, other), before, child, depth))
-    if len(old) + gathered.new != len(new):
+        else:
+            found = _compare(named.get(name, other), before, child, depth)
+        if found is not None:
+            if gathered is None:
+                gathered = _Gathered()
+            gathered.add(f"f:{name}", found)
+    if len(old) + (0 if gathered is None else gathered.new) != len(new):
+        if gathered is None:
+            gathered = _Gathered()
         for name, child in old.items():
             if name not in new:
                 gathered.add(f"f:{name}", (None, None, _all_fields(named.get(name, other), child)))
-    return gathered.sets()
+    return None if gathered is None else gathered.sets()
 
 
 def _compare_lists(kind: MergeType, old: list[Any], new: list[Any], depth: int) -> _Sets | None:
@@ -180,12 +193,6 @@ class _Gathered:
             if self._removed is None:
                 self._removed = {}
             self._removed[path_element] = removed
-
-    def modify(self, path_element: str) -> None:
-        """Add a place that has another value."""
-        if self._modified is None:
-            self._modified = {}
-        self._modified[path_element] = {}
 
     def sets(self) -> _Sets | None:
         if self._added is None and self._modified is None and self._removed is None:

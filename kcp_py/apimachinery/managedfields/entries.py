@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, ordered, union
-from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
+from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners, Versions
 from kcp_py.apimachinery.meta.timestamps import normalize_time
 from kcp_py.golang.quoting import go_quote
 
@@ -38,11 +38,17 @@ class Managed:
         owners: manager -> what it owns.
         times: manager -> RFC 3339 time of its last change; managers without one are missing.
         in_order: identity -> set of fields whose members are in order already, such as one that was read from the store.
+        versions: the `Versions` to whose types all sets are adapted. The sets have no fields of the server then. None: not known.
     """
 
     owners: Owners = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)
     in_order: dict[int, FieldSet] = field(default_factory=dict)
+    versions: Versions | None = None
+
+    def copy(self) -> Managed:
+        """A copy for a further write, which replaces owners and sets, and changes times in place."""
+        return Managed(self.owners, dict(self.times), self.in_order, self.versions)
 
 
 def is_reset(entries: Any) -> bool:
@@ -129,15 +135,28 @@ def _text(entry: Mapping[str, Any], name: str) -> str:
 
 
 def encode_entries(managed: Managed) -> list[dict[str, Any]]:
-    """Write `metadata.managedFields`: applies before updates, older before newer."""
+    """Write `metadata.managedFields`: applies before updates, older before newer.
+
+    Afterwards `managed` is what `decode_entries` would make of the result.
+    """
     managers = list(managed.owners)
     if len(managers) > 1:
         managers.sort(key=lambda manager: _order(managed, manager))
+    owners: Owners = {}
+    times: dict[Manager, str] = {}
+    in_order: dict[int, FieldSet] = {}
     entries: list[dict[str, Any]] = []
     for manager in managers:
         owned = managed.owners[manager]
-        fields = owned.fields if id(owned.fields) in managed.in_order else ordered(owned.fields)
-        entries.append(encode_entry(manager, owned.api_version, managed.times.get(manager), fields=fields))
+        fields, version, applied = owned
+        if id(fields) not in managed.in_order:
+            fields = ordered(fields)
+            owned = Owned(fields, version, applied)
+        owners[manager], in_order[id(fields)] = owned, fields
+        if (time := managed.times.get(manager)) is not None:
+            times[manager] = time
+        entries.append(encode_entry(manager, version, time, fields=fields))
+    managed.owners, managed.times, managed.in_order = owners, times, in_order
     return entries
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, child_type, is_member, show
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
-from kcp_py.apimachinery.managedfields.values import ABSENT, CONTAINERS, item_element, items_by_element, shape_of
+from kcp_py.apimachinery.managedfields.values import ABSENT, CONTAINERS, MAP_KINDS, item_element, items_by_element, shape_of
 
 __all__ = ["DuplicateKeyError", "merge", "remove"]
 
@@ -50,7 +50,11 @@ def _merge_maps(kind: MergeType, live: dict[str, Any], applied: dict[str, Any]) 
     for name, child in applied.items():
         before = live.get(name, ABSENT)
         if child is None or type(child) in CONTAINERS:
-            merged = merge(named.get(name, other), before, child)
+            below = named.get(name, other)
+            if child and before and type(before) is type(child) is dict and below.kind in MAP_KINDS and not below.atomic:
+                merged: Any = _merge_maps(below, before, child)
+            else:
+                merged = merge(below, before, child)
             if merged is before:
                 continue
         elif type(before) is type(child) and before == child:

@@ -101,16 +101,21 @@ def update(
     *,
     ignored: FieldSet = EMPTY,
     unowned: FieldSet = EMPTY,
+    adapted: bool = False,
 ) -> tuple[Owners, FieldSet]:
     """The owners after `manager` has changed `live` into `new`, and the fields that it has changed.
 
-    It owns the fields that it changed. Fields that it removed have no owner. `ignored` and `unowned` are as in `apply`.
+    It owns the fields that it changed. Fields that it removed have no owner. `ignored`, `unowned` and `adapted` are as in `apply`.
+    Managers that own what they owned before keep their `Owned` itself.
     """
-    result, comparison = _take(versions, live, new, _reconciled(versions, owners), manager, force=True, ignored=ignored)
+    owners = owners if adapted else _reconciled(versions, owners)
+    result, comparison = _take(versions, live, new, owners, manager, force=True, ignored=ignored)
     before = result.get(manager)
     mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
     taken = difference(comparison.taken(), unowned)
     mine = without(union(mine, taken), ignored)
+    if before is not None and mine is before.fields and before.api_version == versions.version and not before.applied:
+        return result, taken
     if mine:
         result[manager] = Owned(mine, versions.version, applied=False)
     else:
@@ -128,17 +133,19 @@ def apply(
     force: bool,
     ignored: FieldSet = EMPTY,
     unowned: FieldSet = EMPTY,
+    adapted: bool = False,
 ) -> tuple[Any, Owners]:
     """Lay `config` over `live`: the new object, without what the manager no longer applies, and the owners after it.
 
     Fields in `ignored`, and fields below them, are left out. Fields in `unowned` are the server's, but fields below them are not.
+    `adapted` tells that the owners are known to fit the present types. Managers that own what they owned before keep their `Owned` itself.
 
     Raises:
         ConflictsError: others own what would change, and `force` is off.
         DuplicateKeyError: `config` has items with the same keys.
     """
     merged = merge(versions.kind, live, config)
-    result = dict(_reconciled(versions, owners))
+    result = dict(owners if adapted else _reconciled(versions, owners))
     last = result.get(manager)
     mine = without(fields_of(versions.kind, config), ignored)
     owned = Owned(difference(mine, unowned), versions.version, applied=True)
@@ -146,7 +153,7 @@ def apply(
     if last != owned:
         result[manager] = Owned(mine, versions.version, applied=True)
         new = _prune(versions, merged, result, last)
-    result[manager] = owned
+        result[manager] = owned
     result, _ = _take(versions, live, new, result, manager, force=force, ignored=ignored)
     return new, result
 
@@ -215,7 +222,9 @@ def _filtered(comparison: Comparison, ignored: FieldSet) -> Comparison:
     """A comparison without the ignored fields."""
     if not ignored:
         return comparison
-    return Comparison(without(comparison.added, ignored), without(comparison.modified, ignored), without(comparison.removed, ignored))
+    added, modified, removed = comparison.added, comparison.modified, comparison.removed
+    kept = without(added, ignored), without(modified, ignored), without(removed, ignored)
+    return comparison if kept[0] is added and kept[1] is modified and kept[2] is removed else Comparison(*kept)
 
 
 def _prune(versions: Versions, merged: Any, owners: Owners, last: Owned | None) -> Any:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -39,19 +40,13 @@ KUBECTL: Final = "kubectl"
 """The manager of `kubectl apply --server-side`: it may take over what `kubectl apply` has applied before."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
+_SERVERS_NAMES: Final = frozenset(
+    (*("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields"), "resourceVersion")
+)
 _SERVERS: Final[FieldSet] = {
     "f:apiVersion": {},
     "f:kind": {},
-    "f:metadata": {
-        OWN: {},
-        **{
-            f"f:{name}": {}
-            for name in (
-                *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields"),
-                "resourceVersion",
-            )
-        },
-    },
+    "f:metadata": {OWN: {}, **{f"f:{name}": {} for name in sorted(_SERVERS_NAMES)}},
 }
 """The fields that only the server sets, which have no owner."""
 _NO_FIELDS: Final[FieldSet] = {}
@@ -99,8 +94,14 @@ def track_create(kind: MergeType, version: str, new: dict[str, Any], *, writer: 
 
 
 def track_update(
-    versions: Versions, live: dict[str, Any] | None, new: dict[str, Any], writer: ManagedWrite, *, empty: dict[str, Any] | None = None
-) -> None:
+    versions: Versions,
+    live: dict[str, Any] | None,
+    new: dict[str, Any],
+    writer: ManagedWrite,
+    *,
+    empty: dict[str, Any] | None = None,
+    known: Managed | None = None,
+) -> Managed | None:
     """Note in `new`, in place, what an update or create changed.
 
     Args:
@@ -109,27 +110,38 @@ def track_update(
         new: the object to be stored; its managedFields are the request's.
         writer: who writes.
         empty: what a create begins with, where the kind has fields that are always written (apiserver `fieldmanager.liveObj`).
+        known: what the entries of `live` say, where that is known. It is not changed.
+
+    Returns:
+        What the entries of `new` say; None where that was not worked out.
     """
-    managed = _live_or_new(live, new, writer)
+    managed = _live_or_new(live, new, writer, known)
     new["metadata"].pop("managedFields", None)
     if live is not None and not managed.owners:
-        return  # the object has no owners, and an update does not begin tracking
+        return None  # the object has no owners, and an update does not begin tracking
     if live is None and not managed.owners and empty is None:
         track_create(versions.kind, versions.version, new, writer=writer)
-        return
+        return None
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
-    before = _without_entries(live) if live is not None else empty or {}
-    owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored, unowned=_SERVERS)
-    managed.owners = _stripped(owners, managed.owners)
+    before = _comparable(live, new) if live is not None else empty or {}
+    adapted = managed.versions is versions
+    owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored, unowned=_SERVERS, adapted=adapted)
+    managed.owners = _stripped(owners, managed.owners, adapted=adapted)
     if taken and manager in managed.owners:
         managed.times[manager] = writer.time
     cap(managed)
-    _write(new, managed)
+    return _written(new, managed, versions)
 
 
 def track_apply(
-    versions: Versions, live: dict[str, Any] | None, config: dict[str, Any], writer: ManagedWrite, *, force: bool
-) -> dict[str, Any]:
+    versions: Versions,
+    live: dict[str, Any] | None,
+    config: dict[str, Any],
+    writer: ManagedWrite,
+    *,
+    force: bool,
+    known: Managed | None = None,
+) -> tuple[dict[str, Any], Managed]:
     """Apply a configuration.
 
     Args:
@@ -138,30 +150,33 @@ def track_apply(
         config: the applied configuration, without managedFields.
         writer: who applies.
         force: take what others own.
+        known: as in `track_update`.
 
     Returns:
-        The new object, with its managedFields. Parts of `live` and `config` are shared.
+        The new object, with its managedFields, and what these say. Parts of `live` and `config` are shared.
 
     Raises:
         ConflictsError: see `conflict_message`.
         DuplicateKeyError: a list in `config` has items with the same keys.
     """
-    managed = _decoded((live or {}).get("metadata", {}).get("managedFields"))
+    managed = known.copy() if known is not None else _decoded((live or {}).get("metadata", {}).get("managedFields"))
+    adapted = managed.versions is versions
     before = {} if live is None else _without_entries(live)
     if live is not None and not managed.owners:
         first = Manager(BEFORE_FIRST_APPLY, UPDATE, writer.subresource, versions.version)
-        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored, unowned=_SERVERS)[0], {})
+        managed.owners = _stripped(update(versions, {}, before, {}, first, ignored=writer.ignored, unowned=_SERVERS)[0], {}, adapted=False)
         if first in managed.owners:
             managed.times[first] = writer.time
     manager = Manager(writer.name, APPLY, writer.subresource)
+    laid = partial(apply, versions, before, config, managed.owners, manager, ignored=writer.ignored, unowned=_SERVERS, adapted=adapted)
     try:
-        new, owners = apply(versions, before, config, managed.owners, manager, force=force, ignored=writer.ignored, unowned=_SERVERS)
+        new, owners = laid(force=force)
     except ConflictsError as error:
         if writer.name != KUBECTL:
             raise
         _refuse_unless_migrated(error, versions, before)
-        new, owners = apply(versions, before, config, managed.owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS)
-    managed.owners = _stripped(owners, managed.owners)
+        new, owners = laid(force=True)
+    managed.owners = _stripped(owners, managed.owners, adapted=adapted)
     # An entry that is new while nothing changes has no time, as upstream.
     if manager in managed.owners and new is not before and (new != before or not equal(new, before)):
         managed.times[manager] = writer.time
@@ -169,8 +184,7 @@ def track_apply(
     new["metadata"] = dict(new.get("metadata") or {})
     if writer.name == KUBECTL:
         _keep_last_applied(new["metadata"], config)
-    _write(new, managed)
-    return new
+    return new, _written(new, managed, versions)
 
 
 def _refuse_unless_migrated(error: ConflictsError, versions: Versions, live: dict[str, Any]) -> None:
@@ -245,7 +259,7 @@ def _named(manager: Manager) -> str:
     return f"{text} using {manager.api_version}" if manager.operation == UPDATE else text
 
 
-def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: ManagedWrite) -> Managed:
+def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: ManagedWrite, known: Managed | None) -> Managed:
     """The entries to go on from: the request's own, where it brings any that can be read; an empty list forgets all."""
     stored = (live or {}).get("metadata", {}).get("managedFields")
     given = None if writer.subresource else new["metadata"].get("managedFields")
@@ -256,7 +270,7 @@ def _live_or_new(live: dict[str, Any] | None, new: dict[str, Any], writer: Manag
             managed = decode_entries(given)
             if managed.owners:
                 return managed
-    return _decoded(stored)
+    return known.copy() if known is not None else _decoded(stored)
 
 
 def _decoded(entries: Any) -> Managed:
@@ -277,15 +291,37 @@ def _without_entries(obj: dict[str, Any]) -> dict[str, Any]:
     return obj | {"metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def _stripped(owners: Owners, before: Owners) -> Owners:
+def _comparable(live: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The stored object without its managedFields, to be compared with a new one that has none.
+
+    Where the metadata differ in fields of the server alone, it has the metadata of the new object itself: those fields have no owners, and
+    nothing is left to compare.
+    """
+    before, metadata = live.get("metadata"), new["metadata"]
+    if type(before) is not dict:
+        return live
+    for name, value in metadata.items():
+        if name not in _SERVERS_NAMES and before.get(name) != value:
+            return _without_entries(live)
+    for name in before:
+        if name not in metadata and name not in _SERVERS_NAMES:
+            return _without_entries(live)
+    return live | {"metadata": metadata}
+
+
+def _stripped(owners: Owners, before: Owners, *, adapted: bool) -> Owners:
     """The owners without the fields of the server, and without managers that own no fields.
 
     A set that is equal to the one that the manager had before is that set: of those that were read from the store the order is known.
+    Where the sets before were `adapted`, they have no fields of the server.
     """
     result: Owners = {}
     for manager, owned in owners.items():
-        fields = difference(owned.fields, _SERVERS)
         known = before.get(manager)
+        if adapted and known is owned and owned.fields:
+            result[manager] = owned
+            continue
+        fields = difference(owned.fields, _SERVERS)
         if known is not None and fields is not known.fields and fields == known.fields:
             fields = known.fields
         if fields:
@@ -293,8 +329,10 @@ def _stripped(owners: Owners, before: Owners) -> Owners:
     return result
 
 
-def _write(obj: dict[str, Any], managed: Managed) -> None:
-    """Put the entries into an object, in place."""
+def _written(obj: dict[str, Any], managed: Managed, versions: Versions) -> Managed:
+    """Put the entries into an object, in place. What they say is adapted to the types of `versions`, as an update or an apply leaves it."""
     entries = encode_entries(managed)
     if entries:
         obj["metadata"]["managedFields"] = entries
+    managed.versions = versions
+    return managed

@@ -83,7 +83,8 @@ def _map_fields(kind: MergeType, value: dict[str, Any]) -> FieldSet | None:
     for name, child in value.items():
         found = named.get(name)
         if type(child) in CONTAINERS:
-            below = _fields(other if found is None else found, child)
+            part = other if found is None else found
+            below = _map_fields(part, child) if type(child) is dict and part.kind in MAP_KINDS else _fields(part, child)
         elif child is None:
             below = None
         else:

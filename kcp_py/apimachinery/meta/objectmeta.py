@@ -28,6 +28,7 @@ __all__ = [
     "deduplicate_owner_references",
     "field_manager_problems",
     "finalizer_warnings",
+    "keeps_valid",
     "label_problems",
     "prune_object_meta",
     "type_problem",
@@ -46,6 +47,7 @@ TOTAL_ANNOTATION_SIZE_LIMIT: Final = 256 * 1024
 MAX_PROBLEMS: Final = 100
 _FIELD_MANAGER_MAX: Final = 128
 _SUBRESOURCE_MAX: Final = 256
+_VALIDATED_OF_ENTRIES: Final = ("manager", "operation", "fieldsType", "subresource")
 _LABEL_KEY_MAX: Final = 253 + 1 + 63
 _IMMUTABLE: Final = ("name", "namespace", "uid")
 _IMMUTABLE_NULLABLE: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -145,6 +147,42 @@ def validate_object_meta_update(
     if entries := get("managedFields"):
         errors += _managed_fields_problems(entries, f"{path}.managedFields")
     return errors
+
+
+def keeps_valid(meta: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether an update of valid metadata leaves alone what could make them invalid. False says nothing.
+
+    All but the generation and the owners of fields must be the same, and all owners known.
+    """
+    if len(meta) != len(old):
+        return False
+    for field, value in meta.items():
+        before = old.get(field)
+        if value is before or value == before:
+            continue
+        if field == "generation":
+            if before is None or value < before:
+                return False
+        elif field != "managedFields" or before is None or not _are_known(value, before):
+            return False
+    return True
+
+
+def _are_known(entries: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether each entry equals one before in all members that are validated: all but its time and its fields."""
+    for entry in entries:
+        manager, operation, form, subresource = map(entry.get, _VALIDATED_OF_ENTRIES)
+        for one in before:
+            if (
+                one.get("manager") == manager
+                and one.get("operation") == operation
+                and one.get("fieldsType") == form
+                and one.get("subresource") == subresource
+            ):
+                break
+        else:
+            return False
+    return True
 
 
 def _invalid(path: str, value: str, problems: list[str]) -> list[FieldError]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.managedfields.entries import Managed
 from kcp_py.apimachinery.meta.options import PatchOptions
 from kcp_py.apimachinery.serializer.json.codec import decode_json_strict
 from kcp_py.apimachinery.serializer.yaml.codec import decode_yaml_strict
@@ -56,16 +57,24 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
         config = unused.pop() if unused else await read_configuration(body)
         if current is None and target.subresource:
             raise errors.not_found(target.resource.group_resource, target.name)
-        live = None
-        if current is not None:
+        if current is None:
+            return (await applied(request, config, None, len(body)))[0]
+        revision, decoded = str(current.item.mod_revision), current.decoded
+        if decoded is None:
             live = await current.load()
-            live["metadata"]["resourceVersion"] = str(current.item.mod_revision)
-        return await applied(request, config, live, len(body) + (0 if current is None else len(current.item.value)))
+            live["metadata"]["resourceVersion"] = revision
+        else:
+            live = {**decoded.obj, "metadata": {**decoded.obj["metadata"], "resourceVersion": revision}}
+        known = decoded.managed if decoded is not None else None
+        new, current.noted = await applied(request, config, live, len(body) + len(current.item.value), known=known)
+        return new
 
     return await update(access, request, transform, may_create=True)
 
 
-async def applied(request: WriteRequest, configuration: Configuration, live: dict[str, Any] | None, size: int) -> dict[str, Any]:
+async def applied(
+    request: WriteRequest, configuration: Configuration, live: dict[str, Any] | None, size: int, *, known: Managed | None = None
+) -> tuple[dict[str, Any], Managed]:
     """What a configuration makes of an object, with its owners: pruned, with defaults, and of the name of the request.
 
     Args:
@@ -73,6 +82,10 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
         configuration: it is used up.
         live: the object with its resourceVersion; None where there is none. The result shares parts of it.
         size: bytes of both, about.
+        known: what the managedFields of `live` say, where that is known.
+
+    Returns:
+        The new object, and what its managedFields say.
 
     Raises:
         StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type.
@@ -87,7 +100,9 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
     if paths is not None:
         check_configuration(SCALE_TYPE, SCALE_KIND, config)
         config = _scaled(config, target, paths)
-    new = await apply_configuration(resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size)
+    new, managed = await apply_configuration(
+        resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size, known=known
+    )
     await next_stage()
     _strict(repeated, options, request.warnings)
     # The entries were read from the store, or written here: they need no check. They keep their place.
@@ -109,7 +124,7 @@ async def applied(request: WriteRequest, configuration: Configuration, live: dic
         if not target.view.keeps_metadata:
             raise other_uid(target, given)
         metadata["uid"] = uid
-    return new
+    return new, managed
 
 
 async def part_configuration(request: WriteRequest, body: bytes) -> dict[str, Any]:

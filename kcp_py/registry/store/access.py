@@ -18,6 +18,7 @@ from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.clusterstate import ClusterState, StaleStateError
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.store.decoded import DecodedObjects
 from kcp_py.registry.uid import new_uid
 from kcp_py.storage import contract
 from kcp_py.storage.contract import Storage
@@ -82,6 +83,9 @@ class Access:
 
     budget: ClusterBudget = field(default_factory=ClusterBudget)
     """The memory of the caches of clusters."""
+
+    decoded: DecodedObjects = field(default_factory=DecodedObjects)
+    """Objects that were updated lately."""
 
     range_cache: RangeCache | None = field(init=False)
     """Cached parts of lists, where the store can report when they are outdated."""

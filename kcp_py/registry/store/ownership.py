@@ -17,7 +17,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionKind
 from kcp_py.apimachinery.managedfields.conformity import typed_problems
-from kcp_py.apimachinery.managedfields.entries import ManagedFieldsError, decode_entries
+from kcp_py.apimachinery.managedfields.entries import Managed, ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_create, track_update
@@ -46,8 +46,15 @@ def reset_fields(resource: ServedResource, subresource: str, *objects: Mapping[s
 
 
 async def note_write(
-    resource: ServedResource, live: dict[str, Any] | None, new: dict[str, Any], manager: FieldManager, *, subresource: str, size: int
-) -> None:
+    resource: ServedResource,
+    live: dict[str, Any] | None,
+    new: dict[str, Any],
+    manager: FieldManager,
+    *,
+    subresource: str,
+    size: int,
+    known: Managed | None = None,
+) -> Managed | None:
     """Note in `new`, in place, what a create, an update or a patch changes.
 
     Args:
@@ -57,9 +64,13 @@ async def note_write(
         manager: the writer.
         subresource: through which.
         size: bytes, about, of both.
+        known: what the managedFields of `live` say, where that is known.
+
+    Returns:
+        What those of `new` say; None where that was not worked out.
     """
     ignored = reset_fields(resource, subresource, live, new)
-    writer = ManagedWrite(name=manager.name, subresource=manager.part or subresource, time=manager.time, ignored=ignored)
+    writer = ManagedWrite(manager.name, manager.time, manager.part or subresource, ignored)
     metadata = new["metadata"]
     # Encoders of other kinds write nothing that is not set.
     empty = _empty(resource) if live is None and resource.typed else None
@@ -69,23 +80,24 @@ async def note_write(
         kind = (types.cached(resource.group_version) if types is not None else DEDUCED) or await _kind(resource)
         track = partial(track_create, kind, resource.group_version, new, writer=writer)
         await offload(track) if size > Inline.TRANSFORM else track()
-        return
+        return None
     missing = object()
     given = metadata.get("managedFields", missing)
 
-    def run(versions: Versions) -> None:
+    def run(versions: Versions) -> Managed | None:
         if given is not missing:
             metadata["managedFields"] = given
-        track_update(versions, live, new, writer, empty=empty)
+        return track_update(versions, live, new, writer, empty=empty, known=known)
 
     try:
-        await _with_versions(resource, run, size)
+        return await _with_versions(resource, run, size)
     except StatusError:
         # As upstream: a write goes through where owners cannot be worked out; they stay as they were.
         before = (live or {}).get("metadata", {}).get("managedFields")
         metadata.pop("managedFields", None)
         if before:
             metadata["managedFields"] = before
+        return None
 
 
 def _empty(resource: ServedResource) -> dict[str, Any] | None:
@@ -124,8 +136,11 @@ async def apply_configuration(
     subresource: str,
     force: bool,
     size: int,
-) -> dict[str, Any]:
-    """Server-side apply: the new object, with its owners. Parts of `live` and `config` are shared.
+    known: Managed | None = None,
+) -> tuple[dict[str, Any], Managed]:
+    """Server-side apply: the new object, with its owners, and what its managedFields say. Parts of `live` and `config` are shared.
+
+    `known` is what the managedFields of `live` say, where that is known.
 
     Raises:
         StatusError: 409 for conflicts, 500 for a configuration that does not fit the type, as upstream.
@@ -134,10 +149,10 @@ async def apply_configuration(
         name=manager.name, subresource=subresource, time=manager.time, ignored=reset_fields(resource, subresource, live, config)
     )
 
-    def run(versions: Versions) -> dict[str, Any]:
+    def run(versions: Versions) -> tuple[dict[str, Any], Managed]:
         check_configuration(versions.kind, resource.group_version_kind, config)
         try:
-            return track_apply(versions, live, config, writer, force=force)
+            return track_apply(versions, live, config, writer, force=force, known=known)
         except ConflictsError as error:
             raise _conflict(view_of(resource, subresource).shown_conflicts(error)) from error
 

@@ -11,10 +11,12 @@ import orjson
 
 from kcp_py.aio.offload import Inline, offload
 from kcp_py.apimachinery import errors
+from kcp_py.apimachinery.managedfields.entries import Managed
 from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
 from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.resource import Served, ServedResource
 from kcp_py.registry.store.access import Access
+from kcp_py.registry.store.decoded import Decoded
 from kcp_py.registry.store.defaults import find_default
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
@@ -88,11 +90,14 @@ async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
 class Current:
     """A stored object that a write begins with: decoded as often as it is asked for, converted once."""
 
-    __slots__ = ("_converted", "_served", "intact", "item")
+    __slots__ = ("_converted", "_served", "decoded", "intact", "item", "noted")
 
-    def __init__(self, served: Served, item: KeyValue) -> None:
-        """An item, and the resource as it is served."""
+    def __init__(self, served: Served, item: KeyValue, decoded: Decoded | None = None) -> None:
+        """An item, the resource as it is served, and the item as it is shared with other writes, where it is."""
         self.item = item
+        self.decoded: Final = decoded
+        self.noted: Managed | None = None
+        """What the managedFields of the new object say, where an apply has worked that out."""
         self.intact = False
         """Whether `load` is known to decode the stored bytes as they are, but for the apiVersion."""
         self._served = served
@@ -101,7 +106,7 @@ class Current:
     async def load(self) -> dict[str, Any]:
         """The object as `load_one` gives it, for the caller to keep and to change."""
         resource, item = self._served.resource, self.item
-        if self.intact:
+        if self.intact or self.decoded is not None:
             again: dict[str, Any] = orjson.loads(item.value)
             again["apiVersion"] = resource.group_version
             return again

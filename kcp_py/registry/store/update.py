@@ -13,7 +13,7 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
-from kcp_py.registry.admission import attributes_of
+from kcp_py.registry.admission import Steps, attributes_of
 from kcp_py.registry.quota.quotas import RESOURCE_QUOTAS
 from kcp_py.registry.rendering import encode_stored
 from kcp_py.registry.resource import ServedResource
@@ -78,17 +78,20 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
                 if error.reason != "AlreadyExists":
                     raise
                 continue  # another writer was faster: there is something to update now
-        current = Current(served, item)
+        # Chosen once: a plugin that gets rules meanwhile sees the next write, because this one began before.
+        steps = access.admission.steps("UPDATE", cluster_state.name, resource.group_resource, dry_run=request.options.dry_run)
+        plain = not steps.mutating and not steps.validating
+        current = Current(served, item, access.decoded.find(served, item) if plain else None)
         new = await transform(current)
         try:
-            return await _replace(access, request, current, new)
+            return await _replace(access, request, current, new=new, steps=steps)
         except ConflictError as conflict:
             await check_conflict(access, cluster_state, conflict, resource.keys.object_key(cluster_state.name, namespace, name))
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
 
 
-async def _replace(access: Access, request: WriteRequest, current: Current, new: dict[str, Any]) -> StoreResult:
-    """One try.
+async def _replace(access: Access, request: WriteRequest, current: Current, *, new: dict[str, Any], steps: Steps) -> StoreResult:
+    """One try. `steps` are those of admission.
 
     Raises:
         ConflictError: the object changed since it was read.
@@ -97,23 +100,24 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     _, served, namespace, _, subresource, _ = request.target
     manager, resource, item, view = request.manager, served.resource, current.item, request.target.view
     size = request.size + len(item.value)
-    old = await current.load()
+    decoded = current.decoded
+    old = await current.load() if decoded is None else decoded.obj
     _check_lock(resource, new["metadata"], old["metadata"], item)
     if size > Inline.TRANSFORM:
         new = await offload(view.prepared, new, old, resource)
     else:
         new = view.prepared(new, old, resource)
     await next_stage()
+    managed = current.noted
     if manager is None:
         _keep_entries(new, old)
     elif not manager.applied:
-        await note_write(resource, old, new, manager, subresource=subresource, size=size)
+        known = decoded.managed if decoded is not None else None
+        managed = await note_write(resource, old, new, manager, subresource=subresource, size=size, known=known)
         await next_stage()
     metadata = new["metadata"]
     name = metadata["name"]
     admitted: list[Compare] = []
-    # Chosen once: a plugin that gets rules meanwhile sees the next write, because this one began before.
-    steps = access.admission.steps("UPDATE", cluster_state.name, resource.group_resource, dry_run=request.options.dry_run)
     if steps.mutating:
         # The new object shares parts with the stored one, which plugins must not change.
         new = await offload(_copy, new) if size > Inline.TRANSFORM else _copy(new)
@@ -131,7 +135,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         metadata, attributes = new["metadata"], attributes._replace(obj=new)
     if not subresource and access.assignments is not None and access.assignments.follows(resource.keys):
         await access.assignments.assign(cluster_state.name, new, old)
-    await check(resource, new, old, request.warnings, subresource=subresource, size=size)
+    sound = decoded is not None and decoded.sound
+    await check(resource, new, old, request.warnings, subresource=subresource, size=size, sound=sound)
     if attributes is not None and steps.validating:
         await steps.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)
@@ -146,6 +151,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
         # The store refuses a write in another life of the cluster; for a read alone this has to be checked.
         await check_life(access, cluster_state)
     if same:
+        if decoded is not None:
+            access.decoded.keep(item.key, decoded)
         if value != item.value:
             stored, value = orjson.loads(item.value), item.value
         return StoreResult(stored, value, item.mod_revision)
@@ -169,6 +176,8 @@ async def _replace(access: Access, request: WriteRequest, current: Current, new:
     keys, enforced = served.resource.keys, subresource != "status"
     revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced, limited=limited)
     result = StoreResult(stored, value, revision, deleted=finished)
+    if decoded is not None and not finished:
+        access.decoded.written(item.key, resource, stored, value, managed=managed)
     if resource.group_resource == RESOURCE_QUOTAS and not subresource:
         return await counted(access, item.key, result)
     return result
@@ -208,13 +217,15 @@ def _check_lock(resource: ServedResource, new: dict[str, Any], old: dict[str, An
     name = old["name"]
     if new.get("uid") and new["uid"] != old["uid"]:
         raise _other_uid(resource, name, new["uid"], old["uid"])
-    given = new.get("resourceVersion") or ""
+    given, revision = new.get("resourceVersion") or "", str(item.mod_revision)
+    if given == revision:
+        return
     if given and not (given.isascii() and given.isdigit()):
         problem = invalid("metadata.resourceVersion", given, "must be a positive integer")
         raise errors.invalid(resource.group_version_kind.group_kind, name, [problem])
     given = given.lstrip("0")  # as upstream: a number; zero counts as missing
     if given:
-        if given != str(item.mod_revision):
+        if given != revision:
             raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
     elif not resource.strategy.allow_unconditional_update:
         problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")

@@ -13,7 +13,12 @@ from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import MAX_CAUSES
 from kcp_py.apimachinery.fielderrors import FieldError, invalid
 from kcp_py.apimachinery.kinds import GroupVersionKind
-from kcp_py.apimachinery.meta.objectmeta import unqualified_finalizer_problems, validate_object_meta, validate_object_meta_update
+from kcp_py.apimachinery.meta.objectmeta import (
+    keeps_valid,
+    unqualified_finalizer_problems,
+    validate_object_meta,
+    validate_object_meta_update,
+)
 from kcp_py.bootstrap.unenforced import UNENFORCED, unenforced_warning
 from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.strategy import Strategy
@@ -45,6 +50,7 @@ async def check(
     *,
     subresource: str = "",
     size: int = 0,
+    sound: bool = False,
 ) -> None:
     """Refuse an invalid object.
 
@@ -55,6 +61,7 @@ async def check(
         warnings: gets the texts for the client.
         subresource: through which it is updated.
         size: the approximate size of the object in bytes; large objects are validated in a thread.
+        sound: whether the metadata of `old` are known to be valid.
 
     Raises:
         StatusError: 422 with every problem.
@@ -64,7 +71,12 @@ async def check(
     schema = resource.schema
     many = size > Inline.TRANSFORM
     large = many or size * schema.pattern_weight > Inline.PATTERN_STEPS
-    problems = await offload(_metadata_problems, resource, metadata, old) if many else _metadata_problems(resource, metadata, old)
+    if sound and old is not None and keeps_valid(metadata, old["metadata"]):
+        problems: list[FieldError] = []
+    elif many:
+        problems = await offload(_metadata_problems, resource, metadata, old)
+    else:
+        problems = _metadata_problems(resource, metadata, old)
     view = view_of(resource, subresource)
     if old is not None and view.keeps_metadata:
         problems += await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)

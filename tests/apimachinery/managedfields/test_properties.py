@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery.managedfields.comparison import compare, new_fields
+from kcp_py.apimachinery.managedfields.entries import Managed, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import (
     FieldSet,
     FieldSetError,
@@ -134,14 +135,14 @@ def filled(value: Any) -> Any:
 @given(specs, specs, specs.map(filled))
 def test_apply_is_idempotent(first: Any, second: Any, third: Any):
     """The second of two equal applies changes nothing, after any other writes; no apply changes its argument."""
-    live = track_apply(versions(), None, obj_of(first), ManagedWrite(name="one", time="1"), force=True)
-    live = track_apply(versions(), live, obj_of(second), ManagedWrite(name="two", time="2"), force=True)
+    live = track_apply(versions(), None, obj_of(first), ManagedWrite(name="one", time="1"), force=True)[0]
+    live = track_apply(versions(), live, obj_of(second), ManagedWrite(name="two", time="2"), force=True)[0]
     before = json.dumps(live)
-    once = track_apply(versions(), live, obj_of(third), ManagedWrite(name="one", time="3"), force=True)
+    once = track_apply(versions(), live, obj_of(third), ManagedWrite(name="one", time="3"), force=True)[0]
     assert json.dumps(live) == before
     # Without any owner, not even of applied fields (an empty list), the next apply finds an object from before the first.
     assume("managedFields" in once["metadata"])
-    assert track_apply(versions(), once, obj_of(third), ManagedWrite(name="one", time="4"), force=False) == once
+    assert track_apply(versions(), once, obj_of(third), ManagedWrite(name="one", time="4"), force=False)[0] == once
 
 
 @given(specs, specs)
@@ -160,6 +161,32 @@ def test_updates_leave_no_field_behind(first: Any, second: Any):
         # Without any owner, an update does not begin to track.
         assert not members(fields_of(KIND, second)) - members(owned)
         assert not members(owned) - members(compare(KIND, {}, second).added)
+
+
+@given(st.lists(st.tuples(specs, st.sampled_from(["one", "two", "kubectl"]), st.booleans()), min_size=2, max_size=5))
+def test_what_entries_say_is_known(writes: list[tuple[Any, str, bool]]):
+    """An update and an apply return what their entries say, with which the next write does the same as by reading them."""
+    types = versions()
+    live: dict[str, Any] | None = None
+    known: Managed | None = None
+    for number, (spec, name, applies) in enumerate(writes):
+        by = ManagedWrite(name=name, time=str(number))
+        before = repr((live, known))
+        results: list[tuple[dict[str, Any], Managed | None]] = []
+        for told in (known, None):
+            new = obj_of(spec)
+            said: Managed | None
+            if applies:
+                new, said = track_apply(types, live, new, by, force=True, known=told)
+            else:
+                said = track_update(types, live, new, by, known=told)
+            results.append((new, said))
+        assert json.dumps(results[0][0]) == json.dumps(results[1][0])
+        assert repr((live, known)) == before
+        live, known = results[0]
+        if known is not None:
+            read = decode_entries(live["metadata"].get("managedFields"), stored=True)
+            assert (known.owners, known.times, known.in_order.keys()) == (read.owners, read.times, read.in_order.keys())
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -185,7 +212,7 @@ def test_deep_values():
     track_update(versions(DEDUCED), None, live, ManagedWrite(name="one", time="1"))
     live["metadata"]["uid"] = "1"
     config = obj_of({"free": {"b": deep["a"]}})
-    new = track_apply(versions(DEDUCED), live, config, ManagedWrite(name="two", time="2"), force=True)
+    new = track_apply(versions(DEDUCED), live, config, ManagedWrite(name="two", time="2"), force=True)[0]
     assert new["free"] == {"a": deep["a"], "b": deep["a"]}
 
 

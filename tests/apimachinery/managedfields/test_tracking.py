@@ -224,7 +224,7 @@ def test_ancient_changes():
 
 
 def applied(live: dict[str, Any] | None, by: ManagedWrite, *, force: bool = False, **spec: Any) -> dict[str, Any]:
-    return track_apply(versions(), live, widget(**spec), by, force=force)
+    return track_apply(versions(), live, widget(**spec), by, force=force)[0]
 
 
 def test_apply_creates():
@@ -303,7 +303,7 @@ def test_the_name_stays():
     """Metadata that was applied before and has only a name now is not taken away whole."""
     config = widget(replicas=1)
     config["metadata"]["labels"] = {"a": "b"}
-    live = track_apply(versions(), None, config, writer("one"), force=False)
+    live, _ = track_apply(versions(), None, config, writer("one"), force=False)
     assert applied(live, writer("one", 1), replicas=1)["metadata"]["name"] == "a"
 
 

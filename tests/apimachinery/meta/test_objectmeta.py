@@ -14,6 +14,7 @@ from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
 from kcp_py.apimachinery.meta.objectmeta import (
     deduplicate_owner_references,
     finalizer_warnings,
+    keeps_valid,
     prune_object_meta,
     type_problem,
     validate_object_meta,
@@ -295,3 +296,56 @@ def test_any_metadata_is_told_or_handled(meta):
     named = {**meta, "name": "a", "namespace": "b"}
     is_valid = not validate_object_meta(named, namespaced=True, validate_name=names.dns_subdomain_problems)
     assert validate_object_meta_update(named, {}, is_valid=is_valid) == validate_object_meta_update(named, {})
+
+
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"generation": 4},
+    {"generation": 2},
+    {"generation": None},
+    {"labels": {"a": "!"}},
+    {"annotations": {"a b": ""}},
+    {"finalizers": ["x.io/a", "x.io/b"]},
+    {"ownerReferences": [OWNER, {**OWNER, "controller": True}]},
+    {"uid": "2"},
+    {"name": "b"},
+    {"generateName": "!"},
+    {"deletionTimestamp": "2024-01-01T00:00:00Z"},
+    {"deletionTimestamp": None},
+    {"managedFields": [{"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "time": "x", "fieldsV1": {}}]},
+    {"managedFields": [{"manager": "\0", "operation": "Update", "fieldsType": "FieldsV1"}]},
+    {"managedFields": [{"manager": "m", "operation": "Other", "fieldsType": "FieldsV1"}]},
+    {"managedFields": [{"manager": "m", "operation": "Update", "fieldsType": "V2"}]},
+    {"managedFields": [{"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "subresource": "x" * 300}]},
+    {"managedFields": None},
+]
+
+
+@given(st.lists(st.sampled_from(CHANGES), max_size=2), st.lists(st.sampled_from(CHANGES), max_size=2))
+def test_what_is_known_to_stay_valid_is_valid(earlier: list[dict[str, Any]], later: list[dict[str, Any]]):
+    """Where `keeps_valid` says so of valid metadata, validation finds nothing."""
+    base: dict[str, Any] = {"name": "a", "namespace": "b", "uid": "1", "generation": 3, "labels": {"a": "b"}}
+    base["managedFields"] = [{"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}]
+
+    def changed(meta: dict[str, Any], changes: list[dict[str, Any]]) -> dict[str, Any]:
+        for change in changes:
+            meta = {name: value for name, value in (meta | change).items() if value is not None}
+        return meta
+
+    old = changed(base, earlier)
+    new = changed(old, later)
+    if not problems(old) and keeps_valid(new, old):
+        assert problems(new) == []
+        assert update_problems(new, old) == []
+
+
+def test_generation_and_known_owners_may_change():
+    """What most updates change of metadata needs no validation; another value and another manager need it."""
+    entry = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}, "time": "2024-01-01T00:00:00Z"}
+    old = {"name": "a", "generation": 3, "labels": {"a": "b"}, "managedFields": [entry]}
+    assert keeps_valid(old | {"generation": 4, "managedFields": [entry | {"time": "x", "fieldsV1": {}}]}, old)
+    assert not keeps_valid(old | {"generation": 2}, old)
+    assert not keeps_valid(old | {"labels": {"a": "c"}}, old)
+    assert not keeps_valid(old | {"annotations": {}}, old)
+    assert not keeps_valid({"name": "a", "generation": 1}, {"name": "a", "uid": "1"})
+    assert not keeps_valid(old | {"managedFields": [entry, entry | {"manager": "n"}]}, old)

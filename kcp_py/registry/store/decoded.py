@@ -1,0 +1,114 @@
+"""`DecodedObjects`: custom resources as updates have left them, decoded, so that the next update of one begins without decoding.
+
+A decoded object is found by its key, and used only where its bytes and its resource are those that a write has just read. It is a function
+of both, so it cannot be stale, cannot belong to another life of its cluster or its CRD, and obeys the schema of the request.
+
+All writes of the object share it, and the objects that they make have parts of it. So nothing may change it or its parts in place. This
+is sure where only views, the rules of `CustomResourceStrategy`, validation and the tracking of owners get them. Writes of kinds with other
+rules or with conversions, and writes that admission plugins see, decode objects of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from weakref import ref
+
+import orjson
+
+from kcp_py.aio.lru import LRU
+from kcp_py.aio.offload import Inline
+from kcp_py.apimachinery.managedfields.entries import Managed
+from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
+from kcp_py.registry.custom_resources import CustomResourceStrategy
+from kcp_py.registry.rendering import encode_stored, stored_form
+from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.storage.contract import KeyValue
+
+DECODED_BYTES: Final = 24 * 1024 * 1024
+"""Memory of all decoded objects, about."""
+_FACTOR: Final = 5
+"""Bytes that a decoded object takes, by the bytes of its stored form."""
+_BOOKKEEPING: Final = 1024
+
+
+class Decoded:
+    """A decoded object, and facts about it that spare the next write some work. Its parts are never changed."""
+
+    __slots__ = ("managed", "obj", "resource", "sound", "value")
+
+    def __init__(self, value: bytes, resource: ServedResource, obj: dict[str, Any]) -> None:
+        self.value: Final = value
+        """The stored form."""
+        # The compiled form of a CRD goes when no cluster uses it.
+        self.resource: Final = ref(resource)
+        self.obj: Final = obj
+        """What `Current.load` makes of it."""
+        self.managed: Managed | None = None
+        """What its managedFields say; None where that has to be worked out."""
+        self.sound = False
+        """Whether its metadata are known to be valid."""
+
+
+class DecodedObjects:
+    """Bounded by memory; the objects that were written last stay."""
+
+    def __init__(self, capacity: int = DECODED_BYTES) -> None:
+        self._objects: LRU[str, Decoded] = LRU(capacity, weigh=_weight)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def find(self, served: Served, item: KeyValue) -> Decoded | None:
+        """The decoded form of an item that was just read; None where items of the resource are not shared."""
+        found = self._objects.peek(item.key)
+        if item.mod_revision < served.fresh_since:
+            return None
+        if found is not None and found.resource() is served.resource and found.value == item.value:
+            return found
+        if not shares_objects(served.resource) or len(item.value) > Inline.TRANSFORM:
+            return None
+        obj: dict[str, Any] = orjson.loads(item.value)
+        if drop_malformed_fields(obj["metadata"]):
+            return None
+        obj["apiVersion"] = served.resource.group_version
+        return Decoded(item.value, served.resource, obj)
+
+    def keep(self, key: str, decoded: Decoded) -> None:
+        """Keep an object until memory is needed for others."""
+        self._objects.set(key, decoded)
+
+    def written(self, key: str, resource: ServedResource, stored: dict[str, Any], value: bytes, *, managed: Managed | None) -> None:
+        """Keep an object that was just written.
+
+        Args:
+            key: of the object.
+            resource: whose objects are shared.
+            stored: the object in the storage version. Nothing changes its parts from now on.
+            value: its stored form.
+            managed: what its managedFields say; None where that has to be worked out.
+        """
+        obj = stored_form(stored)
+        obj["apiVersion"] = resource.group_version
+        decoded = Decoded(value, resource, obj)
+        if managed is not None and bool(managed.owners) == ("managedFields" in obj["metadata"]):
+            decoded.managed = managed
+        decoded.sound = True
+        self._objects.set(key, decoded)
+
+    def altered(self) -> list[str]:
+        """The keys of objects that differ from their stored form. Code has changed them in place, which is a fault of the program."""
+        return [key for key, one in self._objects.items() if not _is_intact(one)]
+
+
+def shares_objects(resource: ServedResource) -> bool:
+    """Whether writes of the objects of a resource leave what they get as it is."""
+    return type(resource.strategy) is CustomResourceStrategy and resource.converter is None and resource.schema is resource.storage_schema
+
+
+def _weight(decoded: Decoded) -> int:
+    return _BOOKKEEPING + _FACTOR * len(decoded.value)
+
+
+def _is_intact(decoded: Decoded) -> bool:
+    resource = decoded.resource()
+    return resource is None or encode_stored({**decoded.obj, "apiVersion": resource.storage_group_version}) == decoded.value
