@@ -141,7 +141,7 @@ class Documents:
         return table
 
     async def _check_life(self, cluster_state: ClusterState) -> None:
-        """Check that what was just read is not of a later cluster of the name, whose users the caller may not be one of.
+        """Check that definitions that were just read are not of a later cluster of the name, of which the caller may be no user.
 
         Raises:
             StatusError: 503, the cluster was deleted since the request began.
