@@ -13,7 +13,6 @@ from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.authn.authenticator import Authenticator
-from kcp_py.authn.tokenfile import TokenFiles
 from kcp_py.authz.authorizer import Authorizer, Decision
 from kcp_py.client import LocalClient, LocalTap
 from kcp_py.client.requests import RequestObserver
@@ -25,10 +24,10 @@ from kcp_py.controlplane.controllers import LoopParts, start_loops
 from kcp_py.controlplane.datastore import GivenStorage, continue_token_key, database_file, start_compaction, storage_of
 from kcp_py.controlplane.edge import EdgeParts, access_log_of, build_edge, storage_checks
 from kcp_py.controlplane.extensions import Extensions
-from kcp_py.controlplane.identity import Identity, build_identity, start_identity
+from kcp_py.controlplane.identity import Identity, build_identity, open_token_files, start_identity
 from kcp_py.controlplane.issuers import create_cluster_issuers, open_webhook_tokens, start_operator_issuers
 from kcp_py.controlplane.limits import default_limits, open_ledger
-from kcp_py.controlplane.monitoring import Feed, Monitored, describe_budget, reload_tokens, report, start_monitoring
+from kcp_py.controlplane.monitoring import Feed, Monitored, describe_budget, report, start_monitoring
 from kcp_py.controlplane.rootca import read_root_ca
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts, build_service_accounts
 from kcp_py.controlplane.serviceranges import assign_to_services
@@ -233,8 +232,7 @@ class ControlPlane(Extensions):
 
         webhooks = Caller(Networks(options.webhook_networks), services=self._services, tenant_services=service_of_tenant)
         self._stack.push_async_callback(webhooks.aclose)
-        # The server's own token file exists only if the command line created it. The operator's file must exist.
-        token_files = TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
+        token_files = open_token_files(options)
 
         async def cluster_uid(cluster: Name) -> str | None:
             state = await clusters.state(cluster)
@@ -259,8 +257,7 @@ class ControlPlane(Extensions):
             batteries=batteries,
             clock=clock,
         )
-        supervisor.start("token files", lambda: reload_tokens(token_files, identity.running))
-        start_identity(identity, supervisor, self._stack, self.registry)
+        start_identity(identity, token_files, supervisor, self._stack, registry=self.registry)
         root_ca = "" if options.root_ca_file is None else await asyncio.to_thread(read_root_ca, options.root_ca_file)
         catalog = build_catalog(
             access,

@@ -19,7 +19,7 @@ from kcp_py.authn.oidc.clusters import ClusterIssuers
 from kcp_py.authn.oidc.operator import OperatorIssuers
 from kcp_py.authn.requestheader import ProxyHeaders, RequestHeaders
 from kcp_py.authn.reviews import SelfSubjectReviews, TokenReviews
-from kcp_py.authn.tokenfile import StaticTokens
+from kcp_py.authn.tokenfile import StaticTokens, TokenFiles
 from kcp_py.authn.tokens import AudienceAgnosticTokens, BearerTokens, HeaderTokens, TokenAuthenticator, TokenUnion
 from kcp_py.authz.authorizer import Authorizer, AuthorizerUnion
 from kcp_py.authz.configuration.building import AuthorizerFactory
@@ -34,6 +34,7 @@ from kcp_py.authz.reviews import AccessReviews, LocalAccessReviews, SelfAccessRe
 from kcp_py.authz.static import AlwaysAllowPaths, PrivilegedGroups, WithoutRoles
 from kcp_py.authz.webhook.metrics import WebhookMetrics
 from kcp_py.controlplane.batteries import Batteries
+from kcp_py.controlplane.monitoring import reload_tokens
 from kcp_py.controlplane.serviceaccounts import ServiceAccounts
 from kcp_py.options import Options
 from kcp_py.registry.rest.storage import RestStorage
@@ -148,8 +149,22 @@ def build_identity(
     return Identity(authenticator, authorizer, configured, webhook_metrics, indexes, running, issuers.anonymous, proxy_headers, rests)
 
 
-def start_identity(identity: Identity, supervisor: Supervisor, stack: AsyncExitStack, registry: MetricsRegistry) -> None:
-    """Follow the authorization configuration, and check running watches again when permissions and credentials change."""
+def open_token_files(options: Options) -> TokenFiles:
+    """The files with static tokens.
+
+    Raises:
+        OSError: the file of the operator cannot be read.
+        TokenFileError: a file is invalid.
+    """
+    # The server's own token file exists only if the command line created it. The operator's file must exist.
+    return TokenFiles([path for path in options.token_auth_files if path == options.token_auth_file or path.exists()])
+
+
+def start_identity(
+    identity: Identity, token_files: TokenFiles, supervisor: Supervisor, stack: AsyncExitStack, *, registry: MetricsRegistry
+) -> None:
+    """Follow token files and the authorization configuration, and check running watches again when permissions and credentials change."""
+    supervisor.start("token files", lambda: reload_tokens(token_files, identity.running))
     supervisor.start("authorization configuration", identity.configured.follow)
     stack.push_async_callback(identity.configured.aclose)
     registry.register(identity.configured)
