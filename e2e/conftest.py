@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 from e2e.binaries import UnavailableError, kubectl_of
-from tests.conftest import pytest_collection_finish, pytest_collection_modifyitems
+from tests.conftest import pytest_collection_finish, pytest_collection_modifyitems, pytest_itemcollected
 from tests.corpus import CORPUS
 
-__all__ = ["pytest_collection_finish", "pytest_collection_modifyitems"]
+__all__ = ["pytest_collection_finish", "pytest_collection_modifyitems", "pytest_itemcollected"]
 
 START_SECONDS = 60
 COMMAND_SECONDS = 120

@@ -29,9 +29,14 @@ def anyio_backend() -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Refuse names with addresses of objects: they differ between the processes that share the tests, and no test runs then."""
+    """Refuse names with addresses of objects: they differ between the processes that share the tests, and no test runs then.
+
+    Tests that share a fixture of their module run in one process, so that a server of a module is started once.
+    """
     if " at 0x" in item.nodeid:
         raise pytest.UsageError(f"{item.nodeid}: the name is another one in each process")
+    if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _shares(item):
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,11 +45,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+def _shares(test: pytest.Function) -> bool:
+    found = test._fixtureinfo.name2fixturedefs.values()
+    return any(definitions[-1].scope == "module" for definitions in found)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Modules and collected tests stay until the end: collections of garbage, some of which tests ask for, need not look at them.
 
-    The others are as rare as in a server, where they took a sixth of the time.
+    The others are as rare as in a server.
     """
-    del session
+    grouped = [item for item in session.items if item.get_closest_marker("xdist_group") is not None]
+    if session.config.getoption("loadgroup", default=False) and not all("@" in item.nodeid for item in grouped):
+        # pytest-xdist 3.8 renames them in a way that pytest 9.2 does not see.
+        raise pytest.UsageError("tests of one group would run in several processes: pytest-xdist does not know this version of pytest")
     gc.freeze()
     gc.set_threshold(20_000, 5, 5)

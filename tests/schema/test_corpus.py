@@ -6,6 +6,8 @@ import re
 from functools import cache
 from typing import Any
 
+import pytest
+
 from kcp_py.schema.compilation import StructuralSchema, compile_schema
 from kcp_py.schema.crd.validation import default_crd, initial_status, validate_crd, warnings_for_crd
 from kcp_py.schema.rules.evaluation import evaluate
@@ -61,6 +63,7 @@ def compiled(path: str, version: str) -> StructuralSchema:
     return compile_schema(version_schema(path, version))
 
 
+@pytest.mark.slow
 def test_every_definition_is_judged_as_upstream_judges_it():
     """All definitions but the named exceptions pass, on create and on an update that changes nothing."""
     judged: dict[str, list[str]] = {}
@@ -79,6 +82,7 @@ def test_every_definition_is_judged_as_upstream_judges_it():
     assert judged.keys() == REFUSED.keys(), judged
 
 
+@pytest.mark.slow
 def test_every_schema_of_a_definition_compiles():
     """Each version of each definition can be pruned, defaulted and validated with."""
     for row in rows("crds-index.jsonl"):
@@ -104,6 +108,7 @@ def without_values(text: str) -> str:
     return re.sub(r'Invalid value(: ("[^"]*"|-?[\d.]+))?(: )?', "", text)
 
 
+@pytest.mark.slow
 def test_every_object_is_judged_as_labelled():
     """Valid objects pass, lose only fields labelled unknown, and are stable; invalid ones are refused in the words of their labels."""
     refused = worded = 0
