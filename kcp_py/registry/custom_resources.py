@@ -9,16 +9,18 @@ import orjson
 
 from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.apimachinery.meta.objectmeta import finalizer_warnings
-from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, LastingCell, since
+from kcp_py.apimachinery.meta.table import CUSTOM_RESOURCE_COLUMNS, NAME, UNKNOWN, Column, LastingCell, Plain, since
 from kcp_py.golang.floats import format_float
 from kcp_py.golang.json import go_json
 from kcp_py.registry.scale import read_paths, replica_problems, status_problems
 from kcp_py.registry.strategy import Strategy
-from kcp_py.schema.jsonpath.parser import compile_path
+from kcp_py.schema.jsonpath.parser import beginning_of, compile_path
 
 _INT64_END: Final = 2**63
-_USUAL_TYPES: Final = {"string": str, "integer": int, "boolean": bool}
+_USUAL_TYPES: Final[Mapping[str, type]] = {"string": str, "integer": int, "boolean": bool}
 """Type of a column -> type of the values that it shows unchanged."""
+_USUAL_NAMES: Final = 2
+"""Of an expression, as in `.spec.replicas`."""
 
 
 class CustomResourceStrategy(Strategy):
@@ -67,23 +69,26 @@ def _column(document: Mapping[str, Any]) -> Column:
 
 
 def _cell(column_type: str, json_path: str) -> LastingCell:
-    find = compile_path(json_path)
-    usual: object = _USUAL_TYPES.get(column_type)
+    names, complete = beginning_of(json_path)
+    usual = _USUAL_TYPES.get(column_type)
+
+    def printed(value: Any) -> Any:
+        return value if value is None or type(value) is usual else _printed(value, column_type)
+
+    show = _date if column_type == "date" else printed
+    path = compile_path(json_path)
 
     def cell(obj: Mapping[str, Any]) -> Any:
-        found = find(obj)
-        if not found:
-            return None
-        value = found[0]
-        return value if type(value) is usual else _printed(value, column_type)
+        found = path(obj)
+        return show(found[0]) if found else None
 
-    def date(obj: Mapping[str, Any]) -> Any:
-        found = find(obj)
-        if not found or type(text := found[0]) is not str:
-            return None
-        return UNKNOWN if text == "null" else since(text, "<invalid>")
+    if not complete or len(names) != _USUAL_NAMES:
+        return LastingCell(cell, reads=(names,))
+    return LastingCell(cell, reads=(names,), plain=Plain(*names, usual, show))
 
-    return LastingCell(date if column_type == "date" else cell)
+
+def _date(value: Any) -> Any:
+    return since(value, "<invalid>") if type(value) is str and value != "null" else UNKNOWN if value == "null" else None
 
 
 def _printed(value: Any, column_type: str) -> Any:

@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, starmap
 from operator import attrgetter
 from typing import Final, Protocol, runtime_checkable
 
@@ -47,7 +47,7 @@ class Span:
         self.upper = upper
         self.since = since
         self.keys = keys
-        self.data = b"".join((separator, separator.join(elements))) if elements else b""
+        self.data = separator.join((b"", *elements))
         self._gap = len(separator)
         self._ends = array("Q", accumulate(map(len, elements)))
         self.size = len(self.data) + sum(map(len, keys)) + _KEY_OVERHEAD * len(keys)
@@ -61,6 +61,10 @@ class Span:
         """One element, without its comma."""
         before = (position + 1) * self._gap
         return self.data[(self._ends[position - 1] if position else 0) + before : self._ends[position] + before]
+
+    def elements(self) -> list[bytes]:
+        """All elements, without their commas."""
+        return list(map(self.data.__getitem__, starmap(slice, self.bounds())))
 
     def bounds(self) -> Iterator[tuple[int, int]]:
         """Where each element begins and ends in `data`."""

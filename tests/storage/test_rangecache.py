@@ -36,6 +36,15 @@ def test_any_part_of_a_span_is_had_with_its_commas(first: int, end: int, expecte
     assert whole.part(first, end) == expected
 
 
+@pytest.mark.parametrize("separator", [b",", b""])
+def test_elements_of_a_span(separator: bytes) -> None:
+    """They are had as they were given, one by one and all at once, also empty ones and none."""
+    for elements in ([], [b"a"], [b"a", b"", b"ccc", b","]):
+        whole = Span("/a", "/z", 1, [f"/{number}" for number in range(len(elements))], elements, separator=separator)
+        assert whole.elements() == elements == [whole.element(position) for position in range(len(elements))]
+        assert whole.data == b"".join(separator + element for element in elements)
+
+
 def test_a_span_is_found_by_every_place_within_it(spans: RangeCache) -> None:
     """The bounds of a span are those of the read, not those of its keys; keys outside are not covered."""
     keep(spans, span("cd", lower="b", upper="f"))

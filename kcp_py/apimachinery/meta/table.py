@@ -41,28 +41,63 @@ _CREATED_DESCRIPTION: Final = (
 
 
 class Since(NamedTuple):
-    """A cell that shows the time since a moment, as `human_duration` writes it."""
+    """A cell that shows the time since a moment, as `human_duration` writes it, possibly between other texts."""
 
     moment: str
     """A time that `parse_time` takes."""
+    before: str = ""
+    behind: str = ""
+
+    def shown(self, now: float) -> str:
+        """The text at a time in unix seconds."""
+        return f"{self.before}{shown_since(self.moment, now)}{self.behind}"
+
+
+class Plain(NamedTuple):
+    """A cell that shows a member of a member, which tables find for many objects at once."""
+
+    first: str
+    """The name of the outer member; the value is missing where this is not an object."""
+    second: str
+    usual: type | None
+    """The type of values that are shown as they are."""
+    show: Callable[[Any], Any]
+    """Shows any other value; None for a missing one.
+
+    Raises:
+        LookupError: the cell has to be found by `LastingCell.find`.
+    """
 
 
 class LastingCell:
     """A `Cell` that changes only when its object does, except for the age that it may be. Lists keep such cells with their objects."""
 
-    __slots__ = ("find",)
+    __slots__ = ("find", "of", "plain", "reads")
 
-    def __init__(self, find: Callable[[Mapping[str, Any]], Any]) -> None:
+    def __init__(
+        self,
+        find: Callable[[Any], Any],
+        *,
+        of: Callable[[Mapping[str, Any]], Any] | None = None,
+        reads: Iterable[tuple[str, ...]] = ((),),
+        plain: Plain | None = None,
+    ) -> None:
         """A cell by a function of the object alone.
 
         Args:
-            find: gives the value, or a `Since`.
+            find: gives the value, or a `Since`, from the object or from the result of `of`.
+            of: what several cells of a row have in common, worked out once for them in lists.
+            reads: paths to all members that both functions look at; the empty one for the object itself. Lists leave out other members.
+            plain: another way to find the same.
         """
         self.find = find
+        self.of = of
+        self.reads = frozenset(reads)
+        self.plain = plain
 
     def __call__(self, obj: Mapping[str, Any], now: float) -> Any:
-        found = self.find(obj)
-        return shown_since(found.moment, now) if type(found) is Since else found
+        found = self.find(obj if self.of is None else self.of(obj))
+        return found.shown(now) if type(found) is Since else found
 
 
 class Column(NamedTuple):
@@ -113,12 +148,14 @@ def human_duration(seconds: float) -> str:
 
 def since(timestamp: Any, invalid: str = UNKNOWN) -> Since | str:
     """The cell with the time since an RFC 3339 `timestamp`: `<unknown>` when there is none, `invalid` for another text."""
+    if type(timestamp) is not str or len(timestamp) > _KNOWN_LENGTH:
+        return _since(timestamp, invalid)
+    return _known_since(timestamp, invalid)
+
+
+def _since(timestamp: Any, invalid: str) -> Since | str:
     if not timestamp or not isinstance(timestamp, str):
         return UNKNOWN
-    return _since(timestamp, invalid) if len(timestamp) > _KNOWN_LENGTH else _known_since(timestamp, invalid)
-
-
-def _since(timestamp: str, invalid: str) -> Since | str:
     try:
         timestamps.parse_time(timestamp)
     except ValueError:
@@ -157,11 +194,17 @@ def _created_at(obj: Mapping[str, Any]) -> Any:
     return obj["metadata"].get("creationTimestamp") or UNKNOWN
 
 
-name_cell: Final = LastingCell(_name)
+def _refused(value: Any) -> Any:
+    raise LookupError(value)
+
+
+_NAME: Final = ("metadata", "name")
+_CREATED: Final = ("metadata", "creationTimestamp")
+name_cell: Final = LastingCell(_name, reads=(_NAME,), plain=Plain(*_NAME, str, _refused))
 """The name of the object."""
-age_cell: Final = LastingCell(_age)
+age_cell: Final = LastingCell(_age, reads=(_CREATED,), plain=Plain(*_CREATED, None, since))
 """The time since the creation of the object, such as `5d`."""
-created_at_cell: Final = LastingCell(_created_at)
+created_at_cell: Final = LastingCell(_created_at, reads=(_CREATED,))
 """The time of the creation of the object, in RFC 3339."""
 
 NAME: Final = Column("Name", "string", "name", _NAME_DESCRIPTION, 0, name_cell)

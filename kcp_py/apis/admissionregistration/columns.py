@@ -9,12 +9,12 @@ from kcp_py.apimachinery.meta.table import AGE, NAME
 from kcp_py.apis.typed.cells import UNSET, Object, at, column, count, count_at, field, object_at, selector_text, text
 
 
-def _parameter_kind(obj: Object, _now: float) -> str:
+def _parameter_kind(obj: Object) -> str:
     kind = at(obj, "spec", "paramKind")
     return f"{text(kind.get('apiVersion'))}/{text(kind.get('kind'))}" if isinstance(kind, Mapping) else UNSET
 
 
-def _parameter(obj: Object, _now: float) -> str:
+def _parameter(obj: Object) -> str:
     reference = object_at(obj, "spec", "paramRef")
     name = text(reference.get("name"))
     if name:

@@ -8,12 +8,12 @@ from kcp_py.apimachinery.meta.table import AGE, NAME, human_duration
 from kcp_py.apis.typed.cells import NONE, Object, at, column, field, integer, objects_at, text
 
 
-def _requested_duration(obj: Object, _now: float) -> str:
+def _requested_duration(obj: Object) -> str:
     seconds = at(obj, "spec", "expirationSeconds")
     return NONE if seconds is None else human_duration(integer(seconds))
 
 
-def _condition(obj: Object, _now: float) -> str:
+def _condition(obj: Object) -> str:
     conditions = {text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")}
     states = ["Denied" if "Denied" in conditions else "Approved" if "Approved" in conditions else "Pending"]
     states += ["Failed"] if "Failed" in conditions else []

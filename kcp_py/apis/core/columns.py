@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column, age_of
-from kcp_py.apis.typed.cells import Object, count, field, object_at, quantity, text
+from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column, LastingCell, Since, since
+from kcp_py.apis.typed.cells import Find, Object, count, field, integer, lasting, object_at, quantity, text
 
 
 def _usage(obj: Object, *, limits: bool) -> str:
@@ -15,6 +15,20 @@ def _usage(obj: Object, *, limits: bool) -> str:
     return ", ".join(
         f"{name}: {quantity(used.get(name))}/{quantity(hard[name])}" for name in sorted(hard) if name.startswith("limits.") is limits
     )
+
+
+_EVENT_MEMBERS: Final = (
+    "count",
+    "eventTime",
+    "firstTimestamp",
+    "involvedObject",
+    "lastTimestamp",
+    "message",
+    "reportingComponent",
+    "reportingInstance",
+    "series",
+    "source",
+)
 
 
 class _EventFields:
@@ -26,50 +40,61 @@ class _EventFields:
     def get(self, obj: Object, name: str) -> Any:
         return obj.get(self._names.get(name, name))
 
-    def first_seen(self, obj: Object, now: float) -> str:
-        return age_of(self.get(obj, "firstTimestamp") or obj.get("eventTime"), now)
+    def object(self, obj: Object, name: str) -> Object:
+        return object_at(obj, self._names.get(name, name))
 
-    def last_seen(self, obj: Object, now: float) -> str:
-        if series := obj.get("series"):
-            return age_of(series.get("lastObservedTime"), now)
+    def first_seen(self, obj: Object) -> Since | str:
+        return since(self.get(obj, "firstTimestamp") or obj.get("eventTime"))
+
+    def last_seen(self, obj: Object) -> Since | str:
+        if series := object_at(obj, "series"):
+            return since(series.get("lastObservedTime"))
         last = self.get(obj, "lastTimestamp")
-        return age_of(last, now) if last else self.first_seen(obj, now)
+        return since(last) if last else self.first_seen(obj)
 
-    def count(self, obj: Object, _now: float) -> int:
-        if series := obj.get("series"):
-            return int(series.get("count") or 0)
-        return int(self.get(obj, "count") or 1)
+    def count(self, obj: Object) -> int:
+        if series := object_at(obj, "series"):
+            return integer(series.get("count"))
+        return integer(self.get(obj, "count")) or 1
 
-    def target(self, obj: Object, _now: float) -> str:
-        about = self.get(obj, "involvedObject") or {}
+    def target(self, obj: Object) -> str:
+        about = self.object(obj, "involvedObject")
         kind, name = text(about.get("kind")).lower(), text(about.get("name"))
         return f"{kind}/{name}" if name else kind
 
-    def subobject(self, obj: Object, _now: float) -> str:
-        return text((self.get(obj, "involvedObject") or {}).get("fieldPath"))
+    def subobject(self, obj: Object) -> str:
+        return text(self.object(obj, "involvedObject").get("fieldPath"))
 
-    def source(self, obj: Object, _now: float) -> str:
-        source = self.get(obj, "source") or {}
+    def source(self, obj: Object) -> str:
+        source = self.object(obj, "source")
         component = text(source.get("component")) or text(self.get(obj, "reportingComponent"))
         instance = text(source.get("host")) or text(obj.get("reportingInstance"))
         return f"{component}, {instance}" if instance else component
 
-    def message(self, obj: Object, _now: float) -> str:
+    def message(self, obj: Object) -> str:
         return text(self.get(obj, "message")).strip()
+
+    def cell(self, find: Find) -> LastingCell:
+        return lasting(find, *((self._names.get(name, name),) for name in _EVENT_MEMBERS))
 
     def columns(self) -> tuple[Column, ...]:
         return (
             Column(
-                "Last Seen", "string", "", "The time at which the most recent occurrence of this event was recorded.", 0, self.last_seen
+                "Last Seen",
+                "string",
+                "",
+                "The time at which the most recent occurrence of this event was recorded.",
+                0,
+                self.cell(self.last_seen),
             ),
             Column("Type", "string", "", "Type of this event (Normal, Warning), new types could be added in the future", 0, field("type")),
             Column("Reason", "string", "", _EVENT_REASON, 0, field("reason")),
-            Column("Object", "string", "", "The object that this event is about.", 0, self.target),
-            Column("Subobject", "string", "", _FIELD_PATH, 1, self.subobject),
-            Column("Source", "string", "", _EVENT_SOURCE, 1, self.source),
-            Column("Message", "string", "", "A human-readable description of the status of this operation.", 0, self.message),
-            Column("First Seen", "string", "", _FIRST_SEEN, 1, self.first_seen),
-            Column("Count", "string", "", "The number of times this event has occurred.", 1, self.count),
+            Column("Object", "string", "", "The object that this event is about.", 0, self.cell(self.target)),
+            Column("Subobject", "string", "", _FIELD_PATH, 1, self.cell(self.subobject)),
+            Column("Source", "string", "", _EVENT_SOURCE, 1, self.cell(self.source)),
+            Column("Message", "string", "", "A human-readable description of the status of this operation.", 0, self.cell(self.message)),
+            Column("First Seen", "string", "", _FIRST_SEEN, 1, self.cell(self.first_seen)),
+            Column("Count", "string", "", "The number of times this event has occurred.", 1, self.cell(self.count)),
             NAME._replace(priority=1),
         )
 
@@ -125,8 +150,8 @@ COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("", "limitranges"): (NAME, CREATED_AT),
     ("", "resourcequotas"): (
         NAME,
-        Column("Request", "string", "", _REQUEST, 0, lambda obj, _now: _usage(obj, limits=False)),
-        Column("Limit", "string", "", _LIMIT, 0, lambda obj, _now: _usage(obj, limits=True)),
+        Column("Request", "string", "", _REQUEST, 0, lasting(lambda obj: _usage(obj, limits=False))),
+        Column("Limit", "string", "", _LIMIT, 0, lasting(lambda obj: _usage(obj, limits=True))),
         AGE,
     ),
 }

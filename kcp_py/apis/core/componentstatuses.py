@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.kinds import GroupResource
-from kcp_py.apimachinery.meta.table import NAME, Cell
-from kcp_py.apis.typed.cells import Object, column, objects_at, text
+from kcp_py.apimachinery.meta.table import NAME, LastingCell
+from kcp_py.apis.typed.cells import Object, column, lasting, objects_at, text
 from kcp_py.registry.computed import ComputedResource
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.storage import ReadRequest, RestStorage
@@ -80,13 +80,13 @@ class ComponentStatuses(RestStorage):
         return {"metadata": {"name": STORE}, "conditions": [{"type": "Healthy", "status": healthy, "message": message}]}
 
 
-def _condition(member: str) -> Cell:
-    def cell(obj: Object, _now: float) -> str:
+def _condition(member: str) -> LastingCell:
+    def find(obj: Object) -> str:
         found = next((one for one in objects_at(obj, "conditions") if one.get("type") == "Healthy"), {})
         value = text(found.get(member))
         return {"True": "Healthy", "False": "Unhealthy"}.get(value, "Unknown") if member == "status" else value
 
-    return cell
+    return lasting(find)
 
 
 def component_statuses(storage: Storage, root: str) -> ServedResource:

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column
-from kcp_py.apis.typed.cells import Object, object_at, text
+from kcp_py.apimachinery.meta.table import AGE, CREATED_AT, NAME, Column, LastingCell
+from kcp_py.apis.typed.cells import Object, lasting, object_at, objects_at, text
 
 
-def _role(obj: Object, _now: float) -> str:
+def _role(obj: Object) -> str:
     reference = object_at(obj, "roleRef")
     return f"{text(reference.get('kind'))}/{text(reference.get('name'))}"
 
 
-def _subjects(kind: str) -> Any:
-    def cell(obj: Object, _now: float) -> str:
-        found = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
+def _subjects(kind: str) -> LastingCell:
+    def find(obj: Object) -> str:
+        found = [subject for subject in objects_at(obj, "subjects") if subject.get("kind") == kind]
         if kind == "ServiceAccount":
             return ", ".join(f"{text(subject.get('namespace'))}/{text(subject.get('name'))}" for subject in found)
         return ", ".join(text(subject.get("name")) for subject in found)
 
-    return cell
+    return lasting(find)
 
 
 ROLE: Final = (NAME, CREATED_AT)
 BINDING: Final = (
     NAME,
     Column(
-        "Role", "string", "", "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace.", 0, _role
+        "Role",
+        "string",
+        "",
+        "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace.",
+        0,
+        lasting(_role),
     ),
     AGE,
     Column("Users", "string", "", "Users in the roleBinding", 1, _subjects("User")),

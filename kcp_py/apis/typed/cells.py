@@ -5,12 +5,12 @@ Objects may be of the wrong types where they were stored under another definitio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.selectors import label_selector_of
-from kcp_py.apimachinery.meta.table import Cell, Column, LastingCell, since
+from kcp_py.apimachinery.meta.table import Column, LastingCell, since
 from kcp_py.apimachinery.quantity import canonical
 
 Object = Mapping[str, Any]
@@ -66,53 +66,69 @@ def joined(texts: Iterable[Any], none: str = "") -> str:
     return ",".join(map(text, texts)) or none
 
 
-def column(name: str, cell: Cell, kind: str = "string", *, wide: bool = False) -> Column:
-    """A column without a description, which kubectl does not print."""
-    return Column(name, kind, "", "", int(wide), cell)
+Find = Callable[[Any], Any]
+"""Gives the value of a cell, or a `Since`, from the object or from what several cells have in common."""
+Path = tuple[str, ...]
 
 
-def count(*members: str) -> Cell:
+def lasting(find: Find, *reads: Path, of: Callable[[Object], Any] | None = None) -> LastingCell:
+    """A cell that changes only when its object does.
+
+    Args:
+        find: the function.
+        reads: paths to all that the functions read; the whole object where none is given.
+        of: what several cells have in common, for `find`.
+    """
+    return LastingCell(find, of=of, reads=reads or ((),))
+
+
+def column(name: str, cell: Find | LastingCell, kind: str = "string", *, wide: bool = False) -> Column:
+    """A column without a description, which kubectl does not print. A function other than a cell may read the whole object."""
+    return Column(name, kind, "", "", int(wide), cell if isinstance(cell, LastingCell) else lasting(cell))
+
+
+def count(*members: str) -> LastingCell:
     """A cell with the number of elements in fields of the object."""
 
     def find(obj: Object) -> int:
         return sum(len(obj.get(member) or ()) for member in members)
 
-    return LastingCell(find)
+    return lasting(find, *((member,) for member in members))
 
 
-def count_at(*path: str) -> Cell:
+def count_at(*path: str) -> LastingCell:
     """A cell with the number of elements of the list at a path."""
-    return LastingCell(lambda obj: len(list_at(obj, *path)))
+    return lasting(lambda obj: len(list_at(obj, *path)), path)
 
 
-def field(*path: str, none: str = "") -> Cell:
+def field(*path: str, none: str = "") -> LastingCell:
     """A cell with the text at a path."""
-    return LastingCell(lambda obj: text(at(obj, *path)) or none)
+    return lasting(lambda obj: text(at(obj, *path)) or none, path)
 
 
-def number(*path: str) -> Cell:
+def number(*path: str) -> LastingCell:
     """A cell with the number at a path."""
-    return LastingCell(lambda obj: integer(at(obj, *path)))
+    return lasting(lambda obj: integer(at(obj, *path)), path)
 
 
-def flag(*path: str, missing: bool = False) -> Cell:
+def flag(*path: str, missing: bool = False) -> LastingCell:
     """A cell with a boolean."""
 
     def find(obj: Object) -> bool:
         found = at(obj, *path)
         return found if isinstance(found, bool) else missing
 
-    return LastingCell(find)
+    return lasting(find, path)
 
 
-def age(*path: str, none: str = "") -> Cell:
+def age(*path: str, none: str = "") -> LastingCell:
     """A cell with the time since a timestamp."""
 
     def find(obj: Object) -> Any:
         found = at(obj, *path)
         return since(found) if found else none
 
-    return LastingCell(find)
+    return lasting(find, path)
 
 
 def labels_text(labels: Any) -> str:

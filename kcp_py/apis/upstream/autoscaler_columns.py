@@ -28,17 +28,17 @@ def autoscaler_columns() -> Sequence[Column]:
     )
 
 
-def _reference(obj: Object, _now: float) -> str:
+def _reference(obj: Object) -> str:
     target = object_at(obj, "spec", "scaleTargetRef")
     return f"{text(target.get('kind'))}/{text(target.get('name'))}"
 
 
-def _minimum(obj: Object, _now: float) -> str:
+def _minimum(obj: Object) -> str:
     value = at(obj, "spec", "minReplicas")
     return UNSET if value is None else str(integer(value))
 
 
-def _targets(obj: Object, _now: float) -> str:
+def _targets(obj: Object) -> str:
     metrics = objects_at(obj, "spec", "metrics")
     current = objects_at(obj, "status", "currentMetrics")
     if "metrics" not in object_at(obj, "spec") and (wanted := at(obj, "spec", "targetCPUUtilizationPercentage")) is not None:

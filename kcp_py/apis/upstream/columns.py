@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.meta.table import AGE, NAME, Cell, Column
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column, LastingCell
 from kcp_py.apis.typed.cells import (
     NONE,
     Object,
@@ -20,6 +20,7 @@ from kcp_py.apis.typed.cells import (
     flag,
     joined,
     labels_text,
+    lasting,
     list_at,
     number,
     object_at,
@@ -33,78 +34,78 @@ from kcp_py.apis.upstream.storage_columns import STORAGE_COLUMNS
 from kcp_py.apis.upstream.workload_columns import WORKLOAD_COLUMNS
 
 
-def _or_not_said(*path: str) -> Cell:
-    def cell(obj: Object, _now: float) -> str:
+def _or_not_said(*path: str) -> LastingCell:
+    def find(obj: Object) -> str:
         value = at(obj, *path)
         return "N/A" if value is None else str(value)
 
-    return cell
+    return lasting(find)
 
 
-def _node_status(node: Object, _now: float) -> str:
+def _node_status(node: Object) -> str:
     ready = [condition.get("status") for condition in objects_at(node, "status", "conditions") if condition.get("type") == "Ready"]
     status = "Unknown" if not ready else "Ready" if ready[-1] == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if at(node, "spec", "unschedulable") is True else status
 
 
-def _roles(node: Object, _now: float) -> str:
+def _roles(node: Object) -> str:
     labels = object_at(node, "metadata", "labels")
     prefix = "node-role.kubernetes.io/"
     roles = {name.removeprefix(prefix) for name in labels if name.startswith(prefix)} | {text(labels.get("kubernetes.io/role"))}
     return joined(sorted(roles - {""}), NONE)
 
 
-def _node_address(kind: str) -> Cell:
-    def cell(node: Object, _now: float) -> str:
+def _node_address(kind: str) -> LastingCell:
+    def find(node: Object) -> str:
         found = (address.get("address") for address in objects_at(node, "status", "addresses") if address.get("type") == kind)
         return text(next(found, NONE))
 
-    return cell
+    return lasting(find)
 
 
-def _kernel(node: Object, _now: float) -> str:
+def _kernel(node: Object) -> str:
     info = object_at(node, "status", "nodeInfo")
     architecture = text(info.get("architecture"))
     kernel = text(info.get("kernelVersion")) or "<unknown>"
     return f"{kernel} ({architecture})" if architecture else kernel
 
 
-def _request_state(obj: Object, _now: float) -> str:
+def _request_state(obj: Object) -> str:
     states = [text(condition.get("type")) for condition in objects_at(obj, "status", "conditions")]
     return text(next((state for state in reversed(states) if state in {"Denied", "Failed", "Issued"}), "Pending"))
 
 
-def _dangling(obj: Object, _now: float) -> str:
+def _dangling(obj: Object) -> str:
     found = (condition.get("status") for condition in objects_at(obj, "status", "conditions") if condition.get("type") == "Dangling")
     return text(next(found, "?"))
 
 
-def _limited(*path: str) -> Cell:
-    def cell(obj: Object, _now: float) -> Any:
+def _limited(*path: str) -> LastingCell:
+    def find(obj: Object) -> Any:
         value = at(obj, "spec", "limited", *path)
         return NONE if value is None else value
 
-    return cell
+    return lasting(find)
 
 
-def _claim_state(obj: Object, _now: float) -> str:
+def _claim_state(obj: Object) -> str:
     states = ["deleted"] if at(obj, "metadata", "deletionTimestamp") else []
     if at(obj, "status", "allocation") is None:
         return ",".join(states or ["pending"])
     return ",".join([*states, "allocated", *(["reserved"] if list_at(obj, "status", "reservedFor") else [])])
 
 
-def _migrated(obj: Object, _now: float) -> str:
+def _migrated(obj: Object) -> str:
     resource = object_at(obj, "spec", "resource")
     return f"{text(resource.get('resource'))}.{text(resource.get('group'))}".rstrip(".")
 
 
-def _migration(obj: Object, _now: float) -> str:
+def _migration(obj: Object) -> str:
     done = [text(condition.get("type")) for condition in objects_at(obj, "status", "conditions") if condition.get("status") == "True"]
     return text(next((state for state in reversed(done) if state in {"Failed", "Running", "Succeeded"}), "Unknown"))
 
 
-def _group_status(obj: Object, _now: float) -> str:
+def _group_status(obj: Object) -> str:
     conditions = {text(condition.get("type")): condition for condition in objects_at(obj, "status", "conditions")}
     if (target := conditions.get("DisruptionTarget")) is not None:
         return text(target.get("reason"))
@@ -116,12 +117,12 @@ def _group_status(obj: Object, _now: float) -> str:
 _NAME_AND_AGE: Final = (NAME, AGE)
 
 
-def _service_of(obj: Object, _now: float) -> str:
+def _service_of(obj: Object) -> str:
     service = at(obj, "spec", "service")
     return f"{text(at(service, 'namespace'))}/{text(at(service, 'name'))}" if service is not None else "Local"
 
 
-def _availability(obj: Object, _now: float) -> str:
+def _availability(obj: Object) -> str:
     for condition in objects_at(obj, "status", "conditions"):
         if condition.get("type") == "Available":
             status, reason = text(condition.get("status")), text(condition.get("reason"))
@@ -148,8 +149,8 @@ UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ),
     ("apiregistration.k8s.io", "apiservices"): (
         NAME,
-        Column("Service", "string", "", "The reference to the service that hosts this API endpoint.", 0, _service_of),
-        Column("Available", "string", "", "Whether this service is available.", 0, _availability),
+        Column("Service", "string", "", "The reference to the service that hosts this API endpoint.", 0, lasting(_service_of)),
+        Column("Available", "string", "", "Whether this service is available.", 0, lasting(_availability)),
         AGE,
     ),
     ("autoscaling", "horizontalpodautoscalers"): autoscaler_columns(),
@@ -177,7 +178,7 @@ UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         column("NodeName", field("spec", "nodeName")),
         column("SignerName", field("spec", "signerName")),
         column("State", _request_state),
-        column("UnverifiedUserAnnotations", lambda obj, _now: labels_text(at(obj, "spec", "unverifiedUserAnnotations"))),
+        column("UnverifiedUserAnnotations", lambda obj: labels_text(at(obj, "spec", "unverifiedUserAnnotations"))),
     ),
     ("coordination.k8s.io", "leasecandidates"): (
         NAME,
@@ -224,7 +225,7 @@ UPSTREAM_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ),
     ("scheduling.k8s.io", "podgroups"): (
         NAME,
-        column("Policy", lambda obj, _now: "Basic" if at(obj, "spec", "schedulingPolicy", "gang") is None else "Gang"),
+        column("Policy", lambda obj: "Basic" if at(obj, "spec", "schedulingPolicy", "gang") is None else "Gang"),
         column("Workload", field("spec", "workloadRef", "workloadName", none=NONE)),
         column("Status", _group_status),
         AGE,

@@ -16,6 +16,7 @@ from kcp_py.apis.typed.cells import (
     integer,
     joined,
     labels_text,
+    lasting,
     list_at,
     object_at,
     objects_at,
@@ -32,7 +33,7 @@ def _shortened(shown: Sequence[str], total: int, none: str) -> str:
     return f"{listed} + {total - _SHOWN} more..." if total > _SHOWN else listed or none
 
 
-def _cluster_address(service: Object, _now: float) -> str:
+def _cluster_address(service: Object) -> str:
     addresses = list_at(service, "spec", "clusterIPs")
     return (text(addresses[0]) if addresses else text(at(service, "spec", "clusterIP"))) or NONE
 
@@ -42,7 +43,7 @@ def _balancer(obj: Object) -> list[str]:
     return sorted(found - {""})
 
 
-def _external_address(service: Object, _now: float) -> str:
+def _external_address(service: Object) -> str:
     given = [text(address) for address in list_at(service, "spec", "externalIPs")]
     match at(service, "spec", "type"):
         case "ClusterIP" | "NodePort":
@@ -55,7 +56,7 @@ def _external_address(service: Object, _now: float) -> str:
             return "<unknown>"
 
 
-def _service_ports(service: Object, _now: float) -> str:
+def _service_ports(service: Object) -> str:
     pieces = []
     for port in objects_at(service, "spec", "ports"):
         node = integer(port.get("nodePort"))
@@ -63,7 +64,7 @@ def _service_ports(service: Object, _now: float) -> str:
     return joined(pieces, NONE)
 
 
-def _endpoints(obj: Object, _now: float) -> str:
+def _endpoints(obj: Object) -> str:
     if not list_at(obj, "subsets"):
         return NONE
     shown = []
@@ -78,7 +79,7 @@ def _endpoints(obj: Object, _now: float) -> str:
     return _shortened(shown, len(shown), "")
 
 
-def _slice_ports(obj: Object, _now: float) -> str:
+def _slice_ports(obj: Object) -> str:
     shown = []
     for port in objects_at(obj, "ports"):
         number, name = port.get("port"), port.get("name")
@@ -86,12 +87,12 @@ def _slice_ports(obj: Object, _now: float) -> str:
     return _shortened(shown, len(shown), UNSET)
 
 
-def _slice_endpoints(obj: Object, _now: float) -> str:
+def _slice_endpoints(obj: Object) -> str:
     shown = [text(address) for endpoint in objects_at(obj, "endpoints") for address in list_at(endpoint, "addresses")]
     return _shortened(shown, len(shown), UNSET)
 
 
-def _hosts(obj: Object, _now: float) -> str:
+def _hosts(obj: Object) -> str:
     rules = objects_at(obj, "spec", "rules")
     shown: list[str] = []
     more = False
@@ -103,13 +104,13 @@ def _hosts(obj: Object, _now: float) -> str:
     return f"{listed} + {len(rules) - _SHOWN} more..." if more else listed
 
 
-def _ingress_class(obj: Object, _now: float) -> str:
+def _ingress_class(obj: Object) -> str:
     name = text(at(obj, "metadata", "name"))
     default = at(obj, "metadata", "annotations", "ingressclass.kubernetes.io/is-default-class") == "true"
     return f"{name} (default)" if default else name
 
 
-def _parameters(obj: Object, _now: float) -> str:
+def _parameters(obj: Object) -> str:
     parameters = object_at(obj, "spec", "parameters")
     if not parameters:
         return NONE
@@ -117,7 +118,7 @@ def _parameters(obj: Object, _now: float) -> str:
     return f"{text(parameters.get('kind'))}{f'.{group}' if group else ''}/{text(parameters.get('name'))}"
 
 
-def _parent(obj: Object, _now: float) -> str:
+def _parent(obj: Object) -> str:
     parent = object_at(obj, "spec", "parentRef")
     if not parent:
         return NONE
@@ -134,7 +135,7 @@ NETWORK_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         column("External-IP", _external_address),
         column("Port(s)", _service_ports),
         AGE,
-        column("Selector", lambda obj, _now: labels_text(at(obj, "spec", "selector")), wide=True),
+        column("Selector", lambda obj: labels_text(at(obj, "spec", "selector")), wide=True),
     ),
     ("", "endpoints"): (NAME, column("Endpoints", _endpoints), AGE),
     ("discovery.k8s.io", "endpointslices"): (
@@ -148,12 +149,12 @@ NETWORK_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         NAME,
         column("Class", field("spec", "ingressClassName", none=NONE)),
         column("Hosts", _hosts),
-        column("Address", lambda obj, _now: joined(_balancer(obj))),
-        column("Ports", lambda obj, _now: "80, 443" if list_at(obj, "spec", "tls") else "80"),
+        column("Address", lambda obj: joined(_balancer(obj))),
+        column("Ports", lambda obj: "80, 443" if list_at(obj, "spec", "tls") else "80"),
         AGE,
     ),
     ("networking.k8s.io", "ingressclasses"): (
-        NAME._replace(cell=_ingress_class),
+        NAME._replace(cell=lasting(_ingress_class)),
         column("Controller", field("spec", "controller")),
         column("Parameters", _parameters),
         AGE,
@@ -161,12 +162,12 @@ NETWORK_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("networking.k8s.io", "ipaddresses"): (NAME, column("ParentRef", _parent)),
     ("networking.k8s.io", "networkpolicies"): (
         NAME,
-        column("Pod-Selector", lambda obj, _now: selector_text(at(obj, "spec", "podSelector"))),
+        column("Pod-Selector", lambda obj: selector_text(at(obj, "spec", "podSelector"))),
         AGE,
     ),
     ("networking.k8s.io", "servicecidrs"): (
         NAME,
-        column("CIDRs", lambda obj, _now: joined(list_at(obj, "spec", "cidrs"))),
+        column("CIDRs", lambda obj: joined(list_at(obj, "spec", "cidrs"))),
         AGE,
     ),
 }

@@ -5,11 +5,11 @@ Source: kubernetes `pkg/printers/internalversion/printers.go` (`printPod`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from kcp_py.apimachinery.meta.table import AGE, NAME, Column, age_of
-from kcp_py.apis.typed.cells import NONE, Object, at, field, integer, list_at, object_at, objects_at, text
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column, LastingCell, Since, since
+from kcp_py.apis.typed.cells import NONE, Object, at, field, integer, lasting, list_at, object_at, objects_at, text
 
 
 class _State(NamedTuple):
@@ -25,41 +25,58 @@ def pod_columns() -> Sequence[Column]:
     """The columns of pods."""
     return (
         NAME,
-        Column("Ready", "string", "", "The aggregate readiness state of this pod for accepting traffic.", 0, _ready),
-        Column("Status", "string", "", "The aggregate status of the containers in this pod.", 0, lambda pod, _now: _state(pod).reason),
-        Column("Restarts", "string", "", _RESTARTS, 0, _restarts),
+        Column("Ready", "string", "", "The aggregate readiness state of this pod for accepting traffic.", 0, _of_state(_ready)),
+        Column("Status", "string", "", "The aggregate status of the containers in this pod.", 0, _of_state(_reason)),
+        Column("Restarts", "string", "", _RESTARTS, 0, _of_state(_restarts)),
         AGE,
-        Column("IP", "string", "", "IP address allocated to the pod.", 1, _address),
+        Column("IP", "string", "", "IP address allocated to the pod.", 1, lasting(_address, ("status",))),
         Column("Node", "string", "", "The node on which this pod is scheduled.", 1, field("spec", "nodeName", none=NONE)),
         Column("Nominated Node", "string", "", _NOMINATED, 1, field("status", "nominatedNodeName", none=NONE)),
-        Column("Readiness Gates", "string", "", "All gates that are evaluated for pod readiness.", 1, _gates),
+        Column(
+            "Readiness Gates",
+            "string",
+            "",
+            "All gates that are evaluated for pod readiness.",
+            1,
+            lasting(_gates, ("spec", "readinessGates"), ("status",)),
+        ),
     )
 
 
+_STATE: Final = (("status",), ("spec", "containers"), ("spec", "initContainers"), ("metadata", "deletionTimestamp"))
+"""What the state of a pod follows from."""
 _RESTARTS: Final = (
     "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."
 )
 _NOMINATED: Final = "Where the pod is expected to run once other pods have left the node."
 
 
-def _ready(pod: Object, _now: float) -> str:
-    state = _state(pod)
+def _of_state(find: Callable[[_State], Since | str]) -> LastingCell:
+    return lasting(find, *_STATE, of=_state)
+
+
+def _ready(state: _State) -> str:
     return f"{state.ready}/{state.containers}"
 
 
-def _restarts(pod: Object, now: float) -> str:
-    state = _state(pod)
-    if state.restarts and state.last_restart:
-        return f"{state.restarts} ({age_of(state.last_restart, now)} ago)"
-    return str(state.restarts)
+def _reason(state: _State) -> str:
+    return state.reason
 
 
-def _address(pod: Object, _now: float) -> str:
+def _restarts(state: _State) -> Since | str:
+    if not state.restarts or not state.last_restart:
+        return str(state.restarts)
+    last = since(state.last_restart)
+    before, behind = f"{state.restarts} (", " ago)"
+    return Since(last.moment, before, behind) if isinstance(last, Since) else f"{before}{last}{behind}"
+
+
+def _address(pod: Object) -> str:
     addresses = objects_at(pod, "status", "podIPs")
     return (text(addresses[0].get("ip")) if addresses else text(at(pod, "status", "podIP"))) or NONE
 
 
-def _gates(pod: Object, _now: float) -> str:
+def _gates(pod: Object) -> str:
     gates = objects_at(pod, "spec", "readinessGates")
     if not gates:
         return NONE

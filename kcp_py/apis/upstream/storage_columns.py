@@ -16,6 +16,7 @@ from kcp_py.apis.typed.cells import (
     field,
     flag,
     joined,
+    lasting,
     list_at,
     object_at,
     objects_at,
@@ -32,42 +33,42 @@ def _modes(obj: Object, *path: str) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in given)
 
 
-def _phase(obj: Object, _now: float) -> str:
+def _phase(obj: Object) -> str:
     return "Terminating" if at(obj, "metadata", "deletionTimestamp") else text(at(obj, "status", "phase"))
 
 
-def _class(obj: Object, _now: float) -> str:
+def _class(obj: Object) -> str:
     annotated = at(obj, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
     return text(at(obj, "spec", "storageClassName") if annotated is None else annotated)
 
 
-def _claim(obj: Object, _now: float) -> str:
+def _claim(obj: Object) -> str:
     reference = object_at(obj, "spec", "claimRef")
     return f"{text(reference.get('namespace'))}/{text(reference.get('name'))}" if reference else ""
 
 
-def _claimed(obj: Object, _now: float) -> str:
+def _claimed(obj: Object) -> str:
     return quantity(at(obj, "status", "capacity", "storage")) if at(obj, "spec", "volumeName") else ""
 
 
-def _claimed_modes(obj: Object, _now: float) -> str:
+def _claimed_modes(obj: Object) -> str:
     return _modes(obj, "status", "accessModes") if at(obj, "spec", "volumeName") else ""
 
 
-def _class_name(obj: Object, _now: float) -> str:
+def _class_name(obj: Object) -> str:
     name = text(at(obj, "metadata", "name"))
     annotations = object_at(obj, "metadata", "annotations")
     return f"{name} (default)" if any(annotations.get(key) == "true" for key in _DEFAULT_CLASS) else name
 
 
-def _audiences(obj: Object, _now: float) -> str:
+def _audiences(obj: Object) -> str:
     if at(obj, "spec", "tokenRequests") is None:
         return UNSET
     return joined(request.get("audience") for request in objects_at(obj, "spec", "tokenRequests"))
 
 
 _CLASSES: Final = (
-    Column("StorageClass", "string", "", "StorageClass of the pv", 0, _class),
+    Column("StorageClass", "string", "", "StorageClass of the pv", 0, lasting(_class)),
     Column(
         "VolumeAttributesClass", "string", "", "VolumeAttributesClass of the pv", 0, field("spec", "volumeAttributesClassName", none=UNSET)
     ),
@@ -77,8 +78,8 @@ _VOLUME_MODE: Final = column("VolumeMode", field("spec", "volumeMode", none=UNSE
 STORAGE_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("", "persistentvolumes"): (
         NAME,
-        column("Capacity", lambda obj, _now: quantity(at(obj, "spec", "capacity", "storage"))),
-        column("Access Modes", lambda obj, _now: _modes(obj, "spec", "accessModes")),
+        column("Capacity", lambda obj: quantity(at(obj, "spec", "capacity", "storage"))),
+        column("Access Modes", lambda obj: _modes(obj, "spec", "accessModes")),
         column("Reclaim Policy", field("spec", "persistentVolumeReclaimPolicy")),
         column("Status", _phase),
         column("Claim", _claim),
@@ -104,13 +105,13 @@ STORAGE_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         column("StorageCapacity", flag("spec", "storageCapacity"), "boolean"),
         column("TokenRequests", _audiences),
         column("RequiresRepublish", flag("spec", "requiresRepublish"), "boolean"),
-        column("Modes", lambda obj, _now: joined(list_at(obj, "spec", "volumeLifecycleModes"), NONE)),
+        column("Modes", lambda obj: joined(list_at(obj, "spec", "volumeLifecycleModes"), NONE)),
         AGE,
     ),
     ("storage.k8s.io", "csinodes"): (NAME, column("Drivers", count_at("spec", "drivers"), "integer"), AGE),
     ("storage.k8s.io", "csistoragecapacities"): DEFAULT_COLUMNS,
     ("storage.k8s.io", "storageclasses"): (
-        NAME._replace(cell=_class_name),
+        NAME._replace(cell=lasting(_class_name)),
         column("Provisioner", field("provisioner")),
         column("ReclaimPolicy", field("reclaimPolicy", none="Delete")),
         column("VolumeBindingMode", field("volumeBindingMode", none="Immediate")),

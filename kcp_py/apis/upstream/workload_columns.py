@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kcp_py.apimachinery.meta.table import AGE, NAME, Column, human_duration
+from kcp_py.apimachinery.meta.table import AGE, NAME, Column, Since, human_duration
 from kcp_py.apimachinery.meta.timestamps import parse_time
 from kcp_py.apis.typed.cells import (
     NONE,
@@ -19,6 +19,7 @@ from kcp_py.apis.typed.cells import (
     integer,
     joined,
     labels_text,
+    lasting,
     number,
     objects_at,
     selector_text,
@@ -26,33 +27,36 @@ from kcp_py.apis.typed.cells import (
 )
 
 _TEMPLATE: Final = ("spec", "template")
+_NODE_SELECTOR: Final = (*_TEMPLATE, "spec", "nodeSelector")
 
 
 def _containers(*template: str, wide: bool = True) -> tuple[Column, Column]:
-    def names(obj: Object, _now: float) -> str:
-        return joined(container.get("name") for container in objects_at(obj, *template, "spec", "containers"))
+    path = (*template, "spec", "containers")
 
-    def images(obj: Object, _now: float) -> str:
-        return joined(container.get("image") for container in objects_at(obj, *template, "spec", "containers"))
+    def names(obj: Object) -> str:
+        return joined(container.get("name") for container in objects_at(obj, *path))
+
+    def images(obj: Object) -> str:
+        return joined(container.get("image") for container in objects_at(obj, *path))
 
     return (
-        Column("Containers", "string", "", "Names of each container in the template.", int(wide), names),
-        Column("Images", "string", "", "Images referenced by each container in the template.", int(wide), images),
+        Column("Containers", "string", "", "Names of each container in the template.", int(wide), lasting(names, path)),
+        Column("Images", "string", "", "Images referenced by each container in the template.", int(wide), lasting(images, path)),
     )
 
 
 def _selector(*path: str, none: str = NONE, wrong: str = "<error>") -> Column:
-    return column("Selector", lambda obj, _now: selector_text(at(obj, *path), none=none, wrong=wrong), wide=True)
+    return column("Selector", lasting(lambda obj: selector_text(at(obj, *path), none=none, wrong=wrong), path), wide=True)
 
 
 def _ready(*wanted: str) -> Column:
-    def cell(obj: Object, _now: float) -> str:
+    def cell(obj: Object) -> str:
         return f"{integer(at(obj, 'status', 'readyReplicas'))}/{integer(at(obj, *wanted))}"
 
-    return Column("Ready", "string", "", "Number of the pod with ready state", 0, cell)
+    return Column("Ready", "string", "", "Number of the pod with ready state", 0, lasting(cell, ("status", "readyReplicas"), wanted))
 
 
-def _job_status(job: Object, _now: float) -> str:
+def _job_status(job: Object) -> str:
     found: dict[Any, Any] = {}
     for condition in objects_at(job, "status", "conditions"):
         found.setdefault(text(condition.get("type")), condition.get("status"))
@@ -66,7 +70,7 @@ def _job_status(job: Object, _now: float) -> str:
     return states[0] if states else "Running"
 
 
-def _completions(job: Object, _now: float) -> str:
+def _completions(job: Object) -> str:
     succeeded, wanted = integer(at(job, "status", "succeeded")), at(job, "spec", "completions")
     if wanted is not None:
         return f"{succeeded}/{integer(wanted)}"
@@ -74,22 +78,25 @@ def _completions(job: Object, _now: float) -> str:
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def _duration(job: Object, now: float) -> str:
+def _duration(job: Object) -> Since | str:
     started, ended = at(job, "status", "startTime"), at(job, "status", "completionTime")
     if not started:
         return ""
     try:
-        return human_duration((parse_time(ended) if ended else now) - parse_time(started))
+        if not ended:
+            parse_time(started)
+            return Since(started)
+        return human_duration(parse_time(ended) - parse_time(started))
     except (TypeError, ValueError):
         return ""
 
 
-def _suspended(obj: Object, _now: float) -> str:
+def _suspended(obj: Object) -> str:
     value = at(obj, "spec", "suspend")
     return str(value) if isinstance(value, bool) else UNSET
 
 
-def _controller(obj: Object, _now: float) -> str:
+def _controller(obj: Object) -> str:
     for owner in objects_at(obj, "metadata", "ownerReferences"):
         if owner.get("controller") is True:
             group = text(owner.get("apiVersion")).rpartition("/")[0]
@@ -107,14 +114,14 @@ WORKLOAD_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ("", "podtemplates"): (
         NAME,
         *_containers("template", wide=False),
-        column("Pod Labels", lambda obj, _now: labels_text(at(obj, "template", "metadata", "labels"))),
+        column("Pod Labels", lambda obj: labels_text(at(obj, "template", "metadata", "labels"))),
     ),
     ("", "replicationcontrollers"): (
         NAME,
         *_REPLICAS,
         AGE,
         *_containers(*_TEMPLATE),
-        column("Selector", lambda obj, _now: labels_text(at(obj, "spec", "selector")), wide=True),
+        column("Selector", lambda obj: labels_text(at(obj, "spec", "selector")), wide=True),
     ),
     ("apps", "controllerrevisions"): (
         NAME,
@@ -129,7 +136,7 @@ WORKLOAD_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         column("Ready", number("status", "numberReady"), "integer"),
         column("Up-to-date", number("status", "updatedNumberScheduled"), "integer"),
         column("Available", number("status", "numberAvailable"), "integer"),
-        column("Node Selector", lambda obj, _now: labels_text(at(obj, *_TEMPLATE, "spec", "nodeSelector"))),
+        column("Node Selector", lasting(lambda obj: labels_text(at(obj, *_NODE_SELECTOR)), _NODE_SELECTOR)),
         AGE,
         *_containers(*_TEMPLATE),
         _selector("spec", "selector"),
@@ -149,7 +156,7 @@ WORKLOAD_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
         NAME,
         column("Schedule", field("spec", "schedule")),
         column("Timezone", field("spec", "timeZone", none=NONE)),
-        column("Suspend", _suspended, "boolean"),
+        column("Suspend", lasting(_suspended, ("spec", "suspend")), "boolean"),
         column("Active", count_at("status", "active"), "integer"),
         column("Last Schedule", age("status", "lastScheduleTime", none=NONE)),
         AGE,
@@ -158,9 +165,23 @@ WORKLOAD_COLUMNS: Final[Mapping[tuple[str, str], Sequence[Column]]] = {
     ),
     ("batch", "jobs"): (
         NAME,
-        Column("Status", "string", "", "Status of the job.", 0, _job_status),
-        column("Completions", _completions),
-        Column("Duration", "string", "", "Time required to complete the job.", 0, _duration),
+        Column(
+            "Status",
+            "string",
+            "",
+            "Status of the job.",
+            0,
+            lasting(_job_status, ("status", "conditions"), ("metadata", "deletionTimestamp")),
+        ),
+        column("Completions", lasting(_completions, ("status", "succeeded"), ("spec", "completions"), ("spec", "parallelism"))),
+        Column(
+            "Duration",
+            "string",
+            "",
+            "Time required to complete the job.",
+            0,
+            lasting(_duration, ("status", "startTime"), ("status", "completionTime")),
+        ),
         AGE,
         *_containers(*_TEMPLATE),
         _selector("spec", "selector"),

@@ -41,7 +41,14 @@ class Form(Protocol):
 
 
 async def in_form(
-    range_cache: RangeCache | None, prefix: str, form: Form, span: Span, positions: Sequence[int], *, window: tuple[str, str, int]
+    range_cache: RangeCache | None,
+    prefix: str,
+    form: Form,
+    span: Span,
+    positions: Sequence[int],
+    *,
+    window: tuple[str, str, int],
+    elements: Sequence[bytes] | None = None,
 ) -> Span:
     """Some elements of a span in a form, as a span of the same range.
 
@@ -53,17 +60,18 @@ async def in_form(
         positions: the elements that are listed, in order.
         window: the first key that is needed, the one behind the last, and how many elements at the most; 0 for any number. More may be
             in the result. Where there are more elements than needed, one more at least is.
+        elements: of the span, where they are at hand.
     """
     kept = range_cache.form(prefix, span, form.key) if range_cache is not None else None
     if kept is None:
         is_most = 2 * len(positions) > len(span.keys)
         if not is_most or range_cache is None or not range_cache.has_room(prefix, span, form.key):
-            return await _made(form, span, _needed(span, positions, window))
+            return await _made(form, span, _needed(span, positions, window), elements)
         try:
-            kept = await _made(form, span, range(len(span.keys)))
+            kept = await _made(form, span, range(len(span.keys)), elements)
         except StatusError:
             # An object that is not listed may be the one without the form.
-            return await _made(form, span, _needed(span, positions, window))
+            return await _made(form, span, _needed(span, positions, window), elements)
         range_cache.keep_form(prefix, span, form.key, kept)
     return kept if len(positions) == len(span.keys) else kept.only(positions)
 
@@ -75,7 +83,9 @@ def _needed(span: Span, positions: Sequence[int], window: tuple[str, str, int]) 
     return needed[: most + 1] if most else needed
 
 
-async def _made(form: Form, span: Span, positions: Sequence[int]) -> Span:
-    elements = await form.elements([span.element(position) for position in positions])
-    keys = span.keys if len(positions) == len(span.keys) else [span.keys[position] for position in positions]
-    return Span(span.lower, span.upper, span.since, keys, elements, separator=form.separator)
+async def _made(form: Form, span: Span, positions: Sequence[int], elements: Sequence[bytes] | None) -> Span:
+    if len(positions) == len(span.keys):
+        keys, documents = span.keys, elements or span.elements()
+    else:
+        keys, documents = [span.keys[position] for position in positions], [span.element(position) for position in positions]
+    return Span(span.lower, span.upper, span.since, keys, await form.elements(documents), separator=form.separator)

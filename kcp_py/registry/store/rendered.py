@@ -134,12 +134,13 @@ async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> Re
     while True:
         count, size = (page.count, page.size) if page is not None else (0, 0)
         span = listed.span(lower, revision) if trusted else None
+        elements: Sequence[bytes] | None = None
         if span is None:
             if page is not None:
                 await asyncio.sleep(0)
             # Of the objects that are read, a selector may choose few.
             wanted = _Limits(limit - count if limit and what.labels is None else 0, max(what.max_bytes - size, 0))
-            span = await _read(listed, lower, wanted, revision, reading=reading, latest=not what.revision)
+            span, elements = await _read(listed, lower, wanted, revision, reading=reading, latest=not what.revision)
             revision, trusted = span.since, True
         if page is None:
             page = await _begin_page(listed, what, lower, revision)
@@ -149,7 +150,15 @@ async def _render(listed: _ListRange, what: Scan, reading: Reading | None) -> Re
         if listed.form is not None:
             chosen = range(len(span.keys)) if what.labels is None else what.labels.positions(span)
             room = limit - page.count if limit else 0
-            span = await in_form(listed.access.range_cache, listed.kept, listed.form, span, chosen, window=(lower, upper, room))
+            span = await in_form(
+                listed.access.range_cache,
+                listed.kept,
+                listed.form,
+                span,
+                chosen,
+                window=(lower, upper, room),
+                elements=elements,
+            )
         elif what.labels is not None:
             span = what.labels.part_of(span)
         first, cut = bisect_left(span.keys, lower), bisect_left(span.keys, upper)
@@ -284,8 +293,10 @@ async def _beginning(listed: _ListRange, lower: str, asked: int) -> tuple[int, b
     return (max(current, span.since), True) if span is not None else (0, False)
 
 
-async def _read(listed: _ListRange, lower: str, wanted: _Limits, revision: int, *, reading: Reading | None, latest: bool) -> Span:
-    """Read a span that begins at `lower` from the store, and keep it."""
+async def _read(
+    listed: _ListRange, lower: str, wanted: _Limits, revision: int, *, reading: Reading | None, latest: bool
+) -> tuple[Span, list[bytes]]:
+    """Read a span that begins at `lower` from the store, and keep it. The second part are its elements."""
     range_cache = listed.access.range_cache
     following = range_cache.next_lower(listed.kept, listed.maker, lower) if range_cache is not None else ""
     upper = min(following, listed.upper) if following else listed.upper
@@ -304,7 +315,7 @@ async def _read(listed: _ListRange, lower: str, wanted: _Limits, revision: int, 
     span = Span(lower, upper, found.revision, keys, elements)
     if range_cache is not None and reading is not None and spliced and len(items) >= _LEAST_KEPT:
         range_cache.keep(reading, listed.maker, span, latest=latest)
-    return span
+    return span, elements
 
 
 def _holds(span: Span, key: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kcp_py.schema.jsonpath.steps import (
     OPERATORS,
@@ -39,11 +39,7 @@ def compile_path(text: str) -> Path:
     Raises:
         ValueError: the text is not an expression, worded as upstream words it.
     """
-    if len(text) > _MAX_LENGTH:
-        raise ValueError("expression is too long")
-    expression = text[1:-1] if text.startswith("{") and text.endswith("}") else text
-    parser = _Parser(expression)
-    steps = tuple(parser.parse())
+    parser, steps = _parsed(text)
     names = parser.fields
     if names is not None:
         return _field_path(names)
@@ -58,6 +54,28 @@ def compile_path(text: str) -> Path:
         return found
 
     return find
+
+
+class Beginning(NamedTuple):
+    """How an expression begins."""
+
+    names: tuple[str, ...]
+    """The names in front of the first other step: only what they lead to is looked at."""
+    complete: bool
+    """Whether the expression has nothing but these names, at least one."""
+
+
+def beginning_of(text: str) -> Beginning:
+    """The beginning of an expression that `compile_path` takes."""
+    parser, _ = _parsed(text)
+    return Beginning(tuple(parser.leading), parser.fields is not None)
+
+
+def _parsed(text: str) -> tuple[_Parser, tuple[Step, ...]]:
+    if len(text) > _MAX_LENGTH:
+        raise ValueError("expression is too long")
+    parser = _Parser(text[1:-1] if text.startswith("{") and text.endswith("}") else text)
+    return parser, tuple(parser.parse())
 
 
 def _field_path(names: tuple[str, ...]) -> Path:
@@ -86,6 +104,8 @@ class _Parser:
         self._at = 0
         self._steps: list[Step] = []
         self._names: list[str] | None = []
+        self.leading: list[str] = []
+        """The names in front of the first other step."""
 
     @property
     def fields(self) -> tuple[str, ...] | None:
@@ -138,6 +158,7 @@ class _Parser:
     def _add_field(self, name: str) -> None:
         if self._names is not None:
             self._names.append(name)
+            self.leading.append(name)
         self._steps.append(field_step(name))
 
     def _field(self) -> None:

@@ -5,41 +5,23 @@ Tables have a form of their own (`tableforms`): their cells hold ages.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
-from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from kcp_py.aio.cooperative import TimeSlice
+from kcp_py.aio.offload import Inline
 from kcp_py.apimachinery.meta.partial import partial_object_metadata
+from kcp_py.apimachinery.serializer.json.selected import Raw, decoder
 from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.store import Form
 from kcp_py.server.encoding import ListEncoding
 from kcp_py.server.handlers.collection import list_encoding
 from kcp_py.server.negotiation import Representation
 
-_DEPTH: Final = 12
-"""Of the values in metadata that are cut out; deeper ones (managed fields) are decoded."""
-_DECODED_BYTES: Final = 4 * 1024
-"""An object up to this size is decoded and encoded faster than the expression finds its metadata."""
 _BYTES_PER_LOOK: Final = 64 * 1024
 """Bytes of objects between two looks at the clock, a fraction of a millisecond."""
-
-
-def _with_objects(inner: bytes) -> bytes:
-    """What matches the inside of an object, from what matches that of the objects in it."""
-    return rb'(?:[^{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{' + inner + rb"\})*+"
-
-
-_INNERMOST: Final = rb'(?:[^{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
-_METADATA: Final = re.compile(
-    rb'\{(?:"apiVersion":"[^"\\]*+","kind":"[^"\\]*+",)?"metadata":(\{'
-    + reduce(lambda inner, _: _with_objects(inner), range(_DEPTH), _INNERMOST)
-    + rb"\})",
-    re.DOTALL,
-)
 
 
 def form_of(resource: ServedResource, representation: Representation) -> Form | None:
@@ -62,7 +44,6 @@ class _MetadataForm:
 
     def __init__(self, api_version: str) -> None:
         self.key: Hashable = ("metadata", api_version)
-        self._api_version = api_version
         self._head = orjson.dumps({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": {}})[:-3]
 
     async def elements(self, documents: Sequence[bytes]) -> list[bytes]:
@@ -71,10 +52,7 @@ class _MetadataForm:
         turns = TimeSlice()
         size = 0
         for document in documents:
-            match = _METADATA.match(document) if len(document) > _DECODED_BYTES else None
-            # A result of orjson keeps its whole buffer of at least 4 KiB: it is dropped at once.
-            metadata = match[1] if match is not None else orjson.dumps(orjson.loads(document).get("metadata") or {})
-            found.append(b"%b%b}" % (head, metadata))
+            found.append(b"".join((head, _metadata_of(document), b"}")))
             size += len(document)
             if size > _BYTES_PER_LOOK:
                 size = 0
@@ -83,6 +61,22 @@ class _MetadataForm:
 
     def shown(self, elements: bytes) -> bytes:
         return elements
+
+
+_decode: Final = decoder(frozenset(), raw="metadata")
+_BEGINNING: Final = b"{"[0]
+
+
+def _metadata_of(document: bytes) -> Raw | bytes:
+    """The metadata of any object."""
+    try:
+        metadata: Raw = _decode(document)["metadata"]
+        if memoryview(metadata)[0] == _BEGINNING:
+            return metadata
+    except (LookupError, RecursionError, ValueError):
+        pass
+    # A result of orjson keeps its whole buffer of at least 4 KiB: it is dropped at once.
+    return orjson.dumps(orjson.loads(document).get("metadata") or {})
 
 
 class _ProtobufForm:
@@ -98,13 +92,24 @@ class _ProtobufForm:
     async def elements(self, documents: Sequence[bytes]) -> list[bytes]:
         found: list[bytes] = []
         turns = TimeSlice()
+        size = 0
         for document in documents:
-            obj = orjson.loads(document)
-            if self._api_version:
-                obj = partial_object_metadata(obj, self._api_version)
-            found.append(await self._encoding.element_offloaded(obj, len(document)))
-            await turns.yield_if_due()
+            obj = self._decoded(document)
+            if len(document) > Inline.ENCODE["protobuf"]:
+                found.append(await self._encoding.element_offloaded(obj, len(document)))
+            else:
+                found.append(self._encoding.element(obj))
+            size += len(document)
+            if size > _BYTES_PER_LOOK:
+                size = 0
+                await turns.yield_if_due()
         return found
+
+    def _decoded(self, document: bytes) -> dict[str, Any]:
+        if not self._api_version:
+            decoded: dict[str, Any] = orjson.loads(document)
+            return decoded
+        return partial_object_metadata({"metadata": orjson.loads(memoryview(_metadata_of(document)))}, self._api_version)
 
     def shown(self, elements: bytes) -> bytes:
         return elements

@@ -88,3 +88,18 @@ def test_partial_metadata():
     """Partial objects keep nothing but metadata."""
     item = partial_object_metadata(POD)
     assert item == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": POD["metadata"]}
+
+
+def test_cells_with_an_age_and_other_texts():
+    """A cell is a function of the object, or of what several cells have in common, and ages within it are those of the present."""
+    cell = table.LastingCell(lambda name: table.Since("2026-01-01T00:00:00Z", f"{name} (", " ago)"), of=lambda obj: obj["metadata"]["name"])
+    assert [cell(POD, NOW), cell(POD, NOW + 86400)] == ["a (3d ago)", "a (4d ago)"]
+
+
+@pytest.mark.parametrize("timestamp", ["2026-01-01T00:00:00Z", None, "", "yesterday", 5, [], "-" * 100])
+def test_since(timestamp):
+    """Its text is that of the age, unless texts other than times are shown in another way."""
+    found = table.since(timestamp)
+    assert (found.shown(NOW) if isinstance(found, table.Since) else found) == table.age_of(timestamp, NOW)
+    other = table.since(timestamp, "<invalid>")
+    assert other == ("<invalid>" if found == "<unknown>" and isinstance(timestamp, str) and timestamp else found)

@@ -28,6 +28,20 @@ class Upper:
 
 
 @pytest.mark.anyio
+async def test_elements_at_hand_are_not_cut_out_again() -> None:
+    """They are used where all of a span are needed."""
+    keys = [P + name for name in "abc"]
+    span = Span(P, P + "z", 5, keys, [b"a", b"b", b"c"])
+    form = Upper()
+    elements = span.elements()
+    made = await in_form(None, P, form, span, range(3), window=(P, P + "z", 0), elements=elements)
+    assert made.data == b"ABC"
+    assert list(map(id, form.made)) == list(map(id, elements))
+    part = await in_form(None, P, form, span, [1], window=(P, P + "z", 0), elements=elements)
+    assert part.data == b"B"
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("cached", [True, False])
 async def test_few_elements_are_made_alone_and_most_are_kept(cached: bool) -> None:  # noqa: FBT001
     """The rest of a span is made only where it is cached and most of it is listed."""

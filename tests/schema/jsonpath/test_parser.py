@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcp_py.schema.jsonpath.parser import compile_path
+from kcp_py.schema.jsonpath.parser import beginning_of, compile_path
 
 OBJECT: dict[str, Any] = {
     "metadata": {"annotations": {"a.b/c": "dotted"}},
@@ -82,3 +82,25 @@ def test_recursion_is_bounded():
     """Descent into a very wide object ends without a result."""
     wide = {str(index): {str(inner): {"x": 1} for inner in range(100)} for index in range(200)}
     assert compile_path("..x")(wide) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "complete"),
+    [
+        (".spec.replicas", ("spec", "replicas"), True),
+        ("{.spec['a\\.b']}", ("spec", "a.b"), True),
+        ("$.a", ("a",), True),
+        (".", ("",), True),
+        ('.status.conditions[?(@.type=="Ready")].status', ("status", "conditions"), False),
+        (".spec.list[0].x", ("spec", "list"), False),
+        (".spec.*", ("spec",), False),
+        (".spec..name", ("spec",), False),
+        ("..name", (), False),
+        ("['a','b'].c", (), False),
+        ('"text"', (), False),
+        ("", (), False),
+    ],
+)
+def test_beginnings(path: str, names: tuple[str, ...], complete: bool) -> None:  # noqa: FBT001
+    """The names up to the first other step: all that the expression finds is behind them."""
+    assert beginning_of(path) == (names, complete)

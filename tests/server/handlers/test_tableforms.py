@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery.meta.table import NAME, Column, IncludeObject, table_row
+from kcp_py.apis.core.columns import COLUMNS as COLUMNS_OF_CORE
+from kcp_py.apis.upstream.columns import UPSTREAM_COLUMNS
 from kcp_py.controlplane import ControlPlane
 from kcp_py.registry.custom_resources import printer_columns
 from kcp_py.registry.store import rendered
@@ -163,6 +165,152 @@ async def test_rows_of_any_object(value: Any, kind: str, created: Any, include: 
     expected = orjson.dumps(table_row(whole, resource.columns, NOW, include_object=include))
     rows = b",".join(await form.elements([document, document]))
     assert form.shown(rows) == expected + b"," + expected
+
+
+KINDS = {**COLUMNS_OF_CORE, **UPSTREAM_COLUMNS}
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, 2**64 - 1, 1.5, "", "True", "ä\x00", "2027-01-15T07:00:00Z", "2026-02-30T00:00:00Z", [], [None, "a"], {}]
+)
+TIMES = st.sampled_from([None, "2027-01-15T07:00:00Z", "2030-01-01T00:00:00.5+02:00", "never", 5])
+CONTAINERS = st.lists(
+    st.fixed_dictionaries({}, optional={"name": ODD, "image": st.just("x"), "restartPolicy": st.just("Always")}), max_size=2
+)
+STATUSES = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.just("a"), "restartCount": st.integers(0, 2)},
+        optional={
+            "ready": st.booleans(),
+            "state": st.sampled_from([{"running": {}}, {"waiting": {"reason": "Wait"}}, {"terminated": {"exitCode": 1}}]),
+            "lastState": st.fixed_dictionaries({"terminated": st.fixed_dictionaries({"finishedAt": TIMES})}),
+        },
+    ),
+    max_size=2,
+)
+CONDITIONS = st.lists(st.fixed_dictionaries({"type": st.sampled_from(["Ready", "Complete", "Initialized"]), "status": ODD}), max_size=2)
+TEMPLATE = st.fixed_dictionaries({"spec": st.fixed_dictionaries({"containers": CONTAINERS}, optional={"nodeSelector": ODD})})
+OBJECTS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.just("one"), "managedFields": st.just([{"manager": "m", "fieldsV1": {"f:spec": {'f:"]},': {}}}}])},
+            optional={
+                "creationTimestamp": TIMES,
+                "deletionTimestamp": TIMES,
+                "ownerReferences": st.just([{"controller": True, "kind": "K"}]),
+            },
+        )
+    },
+    optional={
+        "spec": ODD
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "containers": CONTAINERS,
+                "initContainers": CONTAINERS,
+                "template": TEMPLATE,
+                "jobTemplate": st.fixed_dictionaries({"spec": st.fixed_dictionaries({"template": TEMPLATE})}) | ODD,
+                "selector": st.just({"matchLabels": {"a": "b"}}) | ODD,
+                "replicas": ODD,
+                "completions": ODD,
+                "parallelism": ODD,
+                "suspend": ODD,
+                "readinessGates": st.just([{"conditionType": "Ready"}]) | ODD,
+                "nodeName": ODD,
+            },
+        ),
+        "status": ODD
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "phase": ODD,
+                "reason": ODD,
+                "conditions": CONDITIONS | ODD,
+                "containerStatuses": STATUSES | ODD,
+                "initContainerStatuses": STATUSES,
+                "startTime": TIMES,
+                "completionTime": TIMES,
+                "lastScheduleTime": TIMES,
+                "readyReplicas": ODD,
+                "podIPs": st.just([{"ip": "10.0.0.1"}]),
+            },
+        ),
+        "firstTimestamp": TIMES,
+        "lastTimestamp": TIMES,
+        "deprecatedLastTimestamp": TIMES,
+        "eventTime": TIMES,
+        "series": st.fixed_dictionaries({"count": ODD, "lastObservedTime": TIMES}) | ODD,
+        "count": ODD,
+        "involvedObject": st.just({"kind": "Pod", "name": "p", "fieldPath": "spec"}) | ODD,
+        "regarding": st.just({"kind": "Pod", "name": "p"}) | ODD,
+        "reportingInstance": ODD,
+        "message": ODD,
+        "note": ODD,
+        "source": st.just({"component": "c", "host": "h"}) | ODD,
+    },
+)
+
+
+@pytest.mark.anyio
+@given(
+    st.sampled_from(
+        [
+            ("", "pods"),
+            ("", "events"),
+            ("events.k8s.io", "events"),
+            ("batch", "jobs"),
+            ("batch", "cronjobs"),
+            ("apps", "deployments"),
+            ("apps", "daemonsets"),
+            ("apps", "statefulsets"),
+        ]
+    )
+    | st.sampled_from(sorted(KINDS)),
+    st.lists(OBJECTS, min_size=1, max_size=4),
+    st.sampled_from(["None", "Metadata", "Object"]),
+)
+async def test_rows_of_kinds_with_computed_columns(kind: tuple[str, str], objects: list[dict[str, Any]], include: IncludeObject) -> None:
+    """Every column of every kind is kept: what its cells are said to read is enough, whatever the objects hold."""
+    resource = replace(CONFIG_MAPS.resource, columns=KINDS[kind])
+    form = table_form_of(resource, Representation("json", "Table", "v1"), include, now=NOW)
+    assert form is not None
+    wholes = [{"apiVersion": "v1", "kind": "ConfigMap", **obj} for obj in objects]
+    try:
+        expected = [orjson.dumps(table_row(whole, resource.columns, NOW, include_object=include)) for whole in wholes]
+    except (AttributeError, TypeError) as error:
+        with pytest.raises(type(error)):
+            await form.elements([orjson.dumps(obj) for obj in objects])
+        return
+    rows = await form.elements([orjson.dumps(obj) for obj in objects])
+    assert [form.shown(row) for row in rows] == expected
+
+
+@pytest.mark.anyio
+async def test_ages_within_texts_grow() -> None:
+    """The time since the last restart of a pod and the duration of a job that runs are those of the present in kept rows."""
+    since = "2027-01-15T07:00:00Z"
+    status = {"containerStatuses": [{"restartCount": 3, "lastState": {"terminated": {"finishedAt": since}}}]}
+    cases = ((("", "pods"), {"status": status}, "3 ({} ago)"), (("batch", "jobs"), {"status": {"startTime": since}}, "{}"))
+    for kind, obj, text in cases:
+        resource = replace(CONFIG_MAPS.resource, columns=KINDS[kind])
+        forms = [table_form_of(resource, Representation("json", "Table", "v1"), "None", now=NOW + later) for later in (0, 86400 * 3)]
+        first, second = (form for form in forms if form is not None)
+        assert first.key == second.key
+        kept = b",".join(await first.elements([orjson.dumps({"metadata": {"name": "one"}, **obj})]))
+        shown = [form.shown(kept).decode() for form in (first, second)]
+        assert [f'"{text.format(age)}"' in row for age, row in zip(("60m", "3d1h"), shown, strict=True)] == [True, True], shown
+
+
+@pytest.mark.anyio
+async def test_unusual_objects_are_in_their_places() -> None:
+    """Objects with values of other types, columns in one another, and large objects do not change the order of rows, or other rows."""
+    columns = [{"name": "A", "type": "string", "jsonPath": ".spec"}, {"name": "B", "type": "integer", "jsonPath": ".spec.size"}]
+    specs: list[Any] = [{"size": 1}, "text", {"size": 2.5}, {"text": "x" * 70_000, "size": 3}, None, {"size": True}, [1], {"size": 4}]
+    objects = [{"metadata": {"name": f"n{number}"}, **({"spec": spec} if spec else {})} for number, spec in enumerate(specs)]
+    for chosen in (columns, columns[1:]):
+        resource = replace(CONFIG_MAPS.resource, columns=printer_columns(chosen))
+        form = table_form_of(resource, Representation("json", "Table", "v1"), "Metadata", now=NOW)
+        assert form is not None
+        rows = await form.elements([orjson.dumps(obj) for obj in objects])
+        assert rows == [orjson.dumps(table_row(obj, resource.columns, NOW)) for obj in objects]
 
 
 def test_forms_have_keys_of_their_own() -> None:

@@ -201,8 +201,9 @@ def _string_map(tag: bytes) -> Write:
             if width + length < 124:
                 parts += (tag, ONE[width + length + 4], _KEY, ONE[width], name, b"\x12", ONE[length], raw)
             else:
-                entry = _KEY + length_of(name) + name + b"\x12" + length_of(raw) + raw
-                parts += (tag, length_of(entry), entry)
+                # Texts may be long: they are copied once, into the whole.
+                before, between = _KEY + varint(width), b"\x12" + varint(length)
+                parts += (tag, varint(len(before) + width + len(between) + length), before, name, between, raw)
         return b"".join(parts)
 
     return put_all

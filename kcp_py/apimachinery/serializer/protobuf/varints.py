@@ -12,6 +12,8 @@ def varint(number: int) -> bytes:
     """Encode a number; negative ones as if of 64 bits."""
     if 0 <= number < 128:
         return ONE[number]
+    if 0 <= number < 16384:
+        return ONE[number & 127 | 128] + ONE[number >> 7]
     number &= 0xFFFFFFFFFFFFFFFF
     encoded = bytearray()
     while number > 127:
