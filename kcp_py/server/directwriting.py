@@ -1,14 +1,20 @@
-"""Writing past the messages of ASGI, where the server offers it: whole responses, and chunks of streams.
+"""Reading and writing past the messages of ASGI, where the server offers it: whole bodies and responses, and chunks of streams.
 
-A server offers it with methods of the object that `send` is a method of. Where it does not, and where a middleware stands between the
-application and the server, there are none, and `send` is used.
+A server offers it with methods of the object that `receive` and `send` are methods of. Where it does not, and where a middleware stands
+between the application and the server, there are none, and `receive` and `send` are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from starlette.types import Send
+from starlette.types import Receive, Send
+
+
+def body_taker(receive: Receive) -> Callable[[], bytes | None] | None:
+    """Takes the whole body of a request at once. It returns None where `receive` has to be used."""
+    taker: Callable[[], bytes | None] | None = getattr(getattr(receive, "__self__", None), "take_body", None)
+    return taker
 
 
 def response_writer(send: Send) -> Callable[[int, bytes, bytes], bool] | None:

@@ -18,10 +18,10 @@ from kcp_py.logicalcluster import ROOT, ClusterSelection
 from kcp_py.request.context import RequestContext
 from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
 from kcp_py.request.user import UNKNOWN, UserInfo
-from kcp_py.server.bodybudget import BodyBudget
+from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget
 from kcp_py.server.bodyreader import MAX_BODY_BYTES, BodyReader
 from kcp_py.server.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, accepts_gzip, gzip
-from kcp_py.server.directwriting import response_writer
+from kcp_py.server.directwriting import body_taker, response_writer
 from kcp_py.server.disconnection import DisconnectWatch
 from kcp_py.server.longrequests import EndStream
 from kcp_py.server.responsehead import Header, ordinary_lines, response_fields
@@ -34,6 +34,8 @@ SERVER_NAME: Final = "server_name"
 """Where `scope["state"]` holds the host name of the TLS handshake; absent or None where the client sent none."""
 
 
+_LIGHT_DIGITS: Final = 4
+"""A Content-Length with no more digits is far below `LIGHT_BYTES`."""
 _SMALL_BODY_BYTES: Final = 64 * 1024
 """Put together faster than sent in pieces."""
 
@@ -205,6 +207,11 @@ class Exchange:
                 large body that comes too slowly.
             ClientDisconnectedError: the client left before the end.
         """
+        if self._body is None:
+            declared = self.headers.get(b"content-length", b"")
+            if 0 < len(declared) <= _LIGHT_DIGITS and limit >= LIGHT_BYTES and (take := body_taker(self.receive)) is not None:
+                # No reader is needed for a body that takes nothing of the budget and has come already.
+                self._body = take()
         if self._body is None:
             reader = self._reader = BodyReader(self.receive, self.cluster, self._bodies)
             self._body = await reader.read(self.headers.get(b"content-length"), limit)

@@ -195,6 +195,25 @@ class Cycle:
         body, self._body = self._body, b""
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
 
+    def take_body(self) -> bytes | None:
+        """The body, if all of it has come and none of it was taken.
+
+        It is not of ASGI, and is found like `write_chunk`: nearly all bodies have come with their heads, and need no message.
+
+        Returns:
+            None where `receive` has to be used.
+        """
+        if self.more_body or self.body_wanted or self._expects_continue or self.disconnected or self.response.complete:
+            return None
+        connection = self._connection
+        self.body_wanted = True
+        connection.want_body()
+        if connection.flow.read_paused:
+            connection.flow.resume_reading()
+        self._changed = False
+        body, self._body = self._body, b""
+        return bytes(body)
+
     async def send(self, message: Any) -> None:
         """Write a part of the response. Returns once the connection takes more; after a disconnect it does nothing."""
         flow = self._connection.flow

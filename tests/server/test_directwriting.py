@@ -2,12 +2,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from kcp_py.server.directwriting import chunk, chunk_writer, response_writer
+from kcp_py.server.directwriting import body_taker, chunk, chunk_writer, response_writer
 
 
 class Server:
+    async def receive(self):
+        return {}
+
     async def send(self, message):
         del message
+
+    def take_body(self):
+        return b""
 
     def write_chunk(self, data):
         return bool(data)
@@ -17,15 +23,19 @@ class Server:
 
 
 class Plain:
+    async def receive(self):
+        return {}
+
     async def send(self, message):
         del message
 
 
 def test_servers_that_offer_it():
-    """The writers are methods of the object that `send` is a method of."""
+    """What a server offers are methods of the object that `receive` and `send` are methods of."""
     server = Server()
     assert chunk_writer(server.send) == server.write_chunk
     assert response_writer(server.send) == server.write_response
+    assert body_taker(server.receive) == server.take_body
 
 
 def test_others():
@@ -33,6 +43,7 @@ def test_others():
     for send in (Plain().send, partial(Server().send), lambda message: Server().send(message)):
         assert chunk_writer(send) is None
         assert response_writer(send) is None
+    assert body_taker(Plain().receive) is body_taker(partial(Server().receive)) is None
 
 
 def test_chunks():

@@ -8,6 +8,7 @@ import pytest
 
 from kcp_py.logicalcluster import ROOT
 from kcp_py.request.context import RequestContext
+from kcp_py.server.bodyreader import MAX_BODY_BYTES
 from kcp_py.server.compression import GZIP_THRESHOLD_BYTES
 from kcp_py.server.exchange import Exchange
 
@@ -56,6 +57,34 @@ async def test_a_body_is_read_once():
     """A handler that retries a write gets the same body again."""
     exchange = Wire(chunk(b"abc")).exchange()
     assert await exchange.read_body() is await exchange.read_body()
+
+
+class Server(Wire):
+    """A server that has the body at hand, or says that it has to be received."""
+
+    def __init__(self, body: bytes | None, *incoming: dict[str, Any]) -> None:
+        super().__init__(*incoming)
+        self.body = body
+
+    def take_body(self) -> bytes | None:
+        return self.body
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "limit", "expected"),
+    [
+        pytest.param(b"abc", b"3", MAX_BODY_BYTES, b"abc", id="at hand"),
+        pytest.param(b"", b"0", MAX_BODY_BYTES, b"", id="empty"),
+        pytest.param(None, b"3", MAX_BODY_BYTES, b"received", id="not complete"),
+        pytest.param(b"abc", b"", MAX_BODY_BYTES, b"received", id="of unknown length"),
+        pytest.param(b"abc", b"70000", MAX_BODY_BYTES, b"received", id="one that needs a place in the budget"),
+        pytest.param(b"abc", b"3", 10, b"received", id="a small limit"),
+    ],
+)
+async def test_a_body_at_hand(body, declared, limit, expected):
+    """A small body that has come is taken from the server; others are received, with all limits."""
+    headers = [(b"content-length", declared)] if declared else []
+    assert await Server(body, chunk(b"received")).exchange(*headers).read_body(limit) == expected
 
 
 async def test_respond():

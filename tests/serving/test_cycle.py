@@ -31,6 +31,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.writes: list[bytes] = []
         self.closed = False
+        self.reads = True
 
     def get_extra_info(self, name, default=None):
         del name
@@ -41,6 +42,12 @@ class Wire(asyncio.Transport):
 
     def close(self):
         self.closed = True
+
+    def pause_reading(self):
+        self.reads = False
+
+    def resume_reading(self):
+        self.reads = True
 
     def is_closing(self):
         return self.closed
@@ -404,3 +411,40 @@ async def test_a_response_at_once_to_a_request_that_is_not_complete():
     assert b"connection: close" in link.transport.written
     link.abandons_body = True
     assert not cycle_on(link).write_response(200, LINES, b"ok")
+
+
+@pytest.mark.anyio
+async def test_a_body_at_once():
+    """A complete body is taken once, and reading goes on behind it; `receive` then waits for the end of the response."""
+    link = Link()
+    cycle = cycle_on(link, method="PUT")
+    cycle.add_body(b"ab")
+    cycle.add_body(b"cd")
+    cycle.end_body()
+    link.flow.pause_reading()
+    assert cycle.take_body() == b"abcd"
+    assert link.reported == ["want_body"]
+    assert link.transport.reads
+    assert cycle.take_body() is None
+    receiving = asyncio.ensure_future(cycle.receive())
+    await asyncio.sleep(0)
+    assert not receiving.done()
+    assert cycle.write_response(200, LINES, b"ok")
+    assert await receiving == {"type": "http.disconnect"}
+
+
+@pytest.mark.anyio
+async def test_a_body_that_is_not_taken_at_once():
+    """A part of a body, a body that the client waits to be asked for, and one of a client that has left are left to `receive`."""
+    part, asked, gone, read = cycle_on(Link()), cycle_on(Link(), expects_continue=True), cycle_on(Link()), cycle_on(Link())
+    for cycle in (part, asked, gone, read):
+        cycle.add_body(b"ab")
+    for cycle in (asked, gone, read):
+        cycle.end_body()
+    gone.disconnect()
+    assert await read.receive() == {"type": "http.request", "body": b"ab", "more_body": False}
+    assert [cycle.take_body() for cycle in (part, asked, gone, read)] == [None] * 4
+    assert await gone.receive() == {"type": "http.disconnect"}
+    part.end_body()
+    for cycle in (part, asked):
+        assert await cycle.receive() == {"type": "http.request", "body": b"ab", "more_body": False}

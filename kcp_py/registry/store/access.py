@@ -151,7 +151,10 @@ class Access:
     ) -> Coroutine[Any, Any, int]:
         if self.ledger is not None and self.ledger.follows(cluster, keys):
             return self.ledger.transact(cluster, keys, compares, operations, enforced=enforced, limited=limited)
-        return self.commit(cluster, (keys.prefix,), compares, operations)
+        observers = self.observers.get(keys.prefix)
+        if not observers:
+            return self.storage.transact(compares, operations)
+        return self._observed(cluster, tuple(observers), compares, operations)
 
     async def judge(
         self, cluster: Name, keys: ResourceKeys, compares: Sequence[contract.Compare], operations: Sequence[contract.Operation]
