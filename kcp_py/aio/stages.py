@@ -27,7 +27,7 @@ def next_stage() -> Generator[None, None, None]:
     """Let other requests take the stage that this one has ended. Await it where nothing is half done."""
     _requests.between_stages += 1
     try:
-        # As `asyncio.sleep(0)`, without its frames.
+        # `asyncio.sleep(0)` does the same in two more frames.
         yield
     finally:
         _requests.between_stages -= 1

@@ -247,7 +247,7 @@ def test_parts_of_a_body(cuts, body):
 
 
 def test_a_section_with_a_body_is_recognized():
-    """The length of the body may change, a section without a body is kept beside it, and each request has a list of headers of its own."""
+    """The length of the body may change, a section without a body is kept, too, and each request has a list of headers of its own."""
     fields = RepeatedFields()
     for text in (b"ab", b"abcdefghijk"):
         head = WRITE % (len(text), b"")
