@@ -248,7 +248,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "server/handlers": [
         Row("stream", "library/test_subresources", "streams are seen in answers"),
         Row(
-            "answer apihandler backend collection create documents get itemencoder manager tablecolumns tap target watchencoder",
+            "answer apihandler backend collection create documents get itemencoder tablecolumns tap target watchencoder",
             "server/handlers",
             "steps of each answer, asked over HTTP",
         ),
