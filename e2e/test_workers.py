@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from e2e.pair import PATH, Reader, Writer, listed, require_writes, told
 PROCESSES = ("owner", "worker-1", "worker-2")
 ROUNDS = 400
 MOST_CONNECTIONS = 200
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
 # In Python 3.11 `ssl` does not close its socket when the connection is reset before the handshake begins.
 UNCLOSED = pytest.mark.filterwarnings("ignore:.*ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning")
 
@@ -452,6 +454,42 @@ def test_a_worker_hangs(new_server: NewServer) -> None:
         assert pids(server) == before
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROCESSES[:2])
+def test_a_process_that_hangs_is_replaced(new_server: NewServer, name: str) -> None:
+    """A process that does not answer for `--process-timeout` is killed: a worker alone begins again, with the owner all do."""
+    server = new_server("--workers", "2", "--process-timeout", "2s").start()
+    assert server.request("POST", PATH, configmap("one", {"n": "1"})).code == 201
+    before = pids(server)
+    os.kill(before[name], signal.SIGSTOP)
+    until(lambda: pids(server)[name] != before[name])
+    until(lambda: server.request("GET", "/readyz").code == 200)
+    if name == "owner":
+        until(lambda: pids(server)["worker-1"] != before["worker-1"])
+    else:
+        assert pids(server)["owner"] == before["owner"]
+    assert not is_running(before[name])
+    assert server.request("GET", f"{PATH}/one").code == 200
+    (event,) = events(server, "process_unresponsive")
+    assert (event["process"], event["child_pid"]) == (name, before[name])
+    assert [line["signal"] for line in events(server, "process_ended")] == ["SIGKILL"]
+
+
+@pytest.mark.slow
+def test_a_worker_that_ends_early_comes_from_another_template(server: ServerProcess) -> None:
+    """The processes are children of the one that was started, and no other process of the server is left."""
+    assert server.process is not None
+    for _ in range(2):
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        until(lambda: {int(pid) for pid in children.read_text().split()} == set(pids(server).values()))  # noqa: B023
+        before = pids(server)
+        os.kill(before["worker-2"], signal.SIGKILL)
+        until(lambda before=before: pids(server)["worker-2"] != before["worker-2"])  # type: ignore[misc]
+        assert {**pids(server), "worker-2": 0} == {**before, "worker-2": 0}
+    with ExitStack() as stack:
+        assert len(one_of_each(server, stack)) == 3
+
+
 def test_a_second_signal_ends_all_at_once(new_server: NewServer) -> None:
     """While a request keeps the processes, a second signal kills them."""
     server = new_server("--workers", "2").start()
@@ -537,6 +575,31 @@ def test_a_store_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
     (error,) = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert error.startswith("error: ")
     assert "kcp.db" in error
+
+
+def _without_rights_of_root() -> None:
+    """Let the permissions of files hold for root, too."""
+    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="root has rights that can be given up on Linux alone")
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("mode", [0o400, 0o000], ids=["read only", "unreadable"])
+def test_a_store_that_cannot_be_written_ends_the_start(new_server: NewServer, workers: str, mode: int) -> None:
+    """The start ends with one line that names the file, whatever the number of processes, and the file is as before."""
+    server = new_server().start()
+    server.stop()
+    database = server.root / "kcp.db"
+    content = database.read_bytes()
+    database.chmod(mode)
+    command = [sys.executable, "-m", "kcp_py", "start", "--root-directory", str(server.root), "--secure-port", "0", "--workers", workers]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False, preexec_fn=_without_rights_of_root)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    errors = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    assert errors == [f"error: cannot open {database}: Permission denied"]
+    database.chmod(0o600)
+    assert database.read_bytes() == content
 
 
 def test_a_connection_that_waits_survives_the_end_of_a_process(server: ServerProcess) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import structlog
 
 from kcp_py._version import __version__
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.cli.controllerspages import ControllersHealth, served_pages
 from kcp_py.cli.exits import UsageError

@@ -44,6 +44,7 @@ from kcp_py.storage.contract import StorageError
 from kcp_py.telemetry.logs import configure_logging
 
 if TYPE_CHECKING:
+    from kcp_py.cli.workers.forks import Template
     from kcp_py.cli.workers.part import Part
     from kcp_py.controlplane import ControlPlane
 
@@ -73,10 +74,24 @@ class Application(Protocol):
         ...
 
 
-def run_server(options: Options, *, out: IO[str], application: Application | None = None) -> int:
+def run_server(
+    options: Options,
+    *,
+    out: IO[str],
+    application: Application | None = None,
+    template: Template | None = None,
+    began: float | None = None,
+) -> int:
     """Serve a control plane until a signal; return the exit code 0.
 
     Nothing is written before the port is bound and the root directory is locked, so that a start that cannot succeed changes nothing.
+
+    Args:
+        options: the settings.
+        out: for the next steps.
+        application: makes the control plane; None for that of the settings.
+        template: fork the processes that a supervisor asks for, instead.
+        began: when the server began (`time.monotonic`); now by default.
 
     Raises:
         UsageError: a setting names what does not exist.
@@ -103,13 +118,16 @@ def run_server(options: Options, *, out: IO[str], application: Application | Non
     # Every file the process makes, the database included, is for its user alone.
     os.umask(0o077)
     raise_descriptor_limit()
-    began = time.monotonic()
+    began = time.monotonic() if began is None else began
     configure_logging(options.log_level, options.log_format)
     forward_standard_logging()
     with contextlib.ExitStack() as stack:
         try:
-            listener = stack.enter_context(contextlib.closing(listen(options)))
-            stack.enter_context(_locked(options.root_directory))
+            if template is not None and template.listener is not None:
+                listener = template.listener
+            else:
+                listener = stack.enter_context(contextlib.closing(listen(options)))
+                lock = stack.enter_context(_locked(options.root_directory))
             # The port that was really taken, where a free one was asked for.
             options = dataclasses.replace(options, secure_port=listener.getsockname()[1])
             issued = ensure_certificates(options, now=_now())
@@ -118,6 +136,8 @@ def run_server(options: Options, *, out: IO[str], application: Application | Non
             tls = None if options.plain_http else ReloadingContext(options)
             if tls is not None:
                 options = dataclasses.replace(options, root_ca_file=options.trust_file)
+            if template is not None and template.listener is None:
+                template.hold(listener, lock)
         except ListenError as error:
             raise CommandError(f"cannot listen on {error}") from None
         except OSError as error:
@@ -136,7 +156,9 @@ def run_server(options: Options, *, out: IO[str], application: Application | Non
         if options.workers > 1:
             from kcp_py.cli.workers.running import run_workers
 
-            code = run_workers(options, listener, run)
+            code = run_workers(options, listener, run, template=template)
+            if template is not None:
+                return code
         else:
             code = run(None)
         _log.info("server_stopped", uptime_seconds=round(time.monotonic() - began, 1))
@@ -302,8 +324,11 @@ def _certificate_ends(options: Options) -> dict[tuple[str, ...], float]:
 
 
 @contextlib.contextmanager
-def _locked(root_directory: Path) -> Iterator[None]:
-    """Within it, no other server can use the root directory. The lock ends with the process, however that ends."""
+def _locked(root_directory: Path) -> Iterator[int]:
+    """Within it, no other server can use the root directory. The lock ends with the process, however that ends.
+
+    Gives the descriptor that has the lock.
+    """
     make_private_directory(root_directory)
     path = root_directory / "lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -312,7 +337,7 @@ def _locked(root_directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise CommandError(f"{root_directory}: another kcp-py server is using this root directory") from None
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from kcp_py.aio import Supervisor
 from kcp_py.aio.clock import SYSTEM_CLOCK, Clock
 from kcp_py.aio.cooperative import Throttle
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.meta.timestamps import format_time
 from kcp_py.apis.core.tokensecrets import CONTROLLER
 from kcp_py.client import Client, LocalTap, Tap

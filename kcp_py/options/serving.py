@@ -53,4 +53,11 @@ class ServingOptions:
         "How many processes serve requests, one for each core that they may use. They share the port and the sqlite store, which one of "
         "them writes.",
     )
+    process_timeout: float = setting(
+        DURATION,
+        60.0,
+        SERVING,
+        "With --workers, how long a process may not answer its supervisor before it is killed and started again, 0 for ever. Time in which "
+        "the machine was paused or had no core for it does not count.",
+    )
     plain_http: bool = setting(BOOLEAN, default=False, section=SERVING, text="Serve without TLS. For benchmarks only.", hidden=True)

@@ -16,7 +16,7 @@ from kcp_py.logicalcluster import ROOT, WILDCARD, InvalidClusterError, Name, Pat
 from kcp_py.request.requestinfo import unescape
 
 MAX_PATH_BYTES: Final = 8 * 1024
-_CACHED_PATHS: Final = 4096
+CACHED_PATHS: Final = 4096
 _CACHED_PATH_BYTES: Final = 256
 
 _PREFIX: Final = b"/clusters/"
@@ -60,7 +60,17 @@ def parse_target(raw_path: bytes, header: Sequence[bytes], default: Name | None,
     return _parse_target(raw_path, header, default, host)
 
 
-@lru_cache(maxsize=_CACHED_PATHS)
+def bound_cached_paths(number: int) -> None:
+    """Set how many paths without a header are cached in this process. The cache is emptied.
+
+    Args:
+        number: of paths; `CACHED_PATHS` by default.
+    """
+    global _parse_path_cached
+    _parse_path_cached = lru_cache(maxsize=number)(_parse_path_cached.__wrapped__)
+
+
+@lru_cache(maxsize=CACHED_PATHS)
 def _parse_path_cached(raw_path: bytes, default: Name | None, host: Name | None) -> Target:
     """The target of a path without a header, cached. Refusals are not cached."""
     return _parse_target(raw_path, (), default, host)

@@ -17,7 +17,7 @@ from kcp_py.request.selectors import RequestSelectors
 
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_QUERY_PARAMETERS: Final = 256
-_CACHED_PATHS: Final = 4096
+CACHED_PATHS: Final = 4096
 _CACHED_PATH_CHARACTERS: Final = 256
 
 Query = dict[str, list[str]]
@@ -99,7 +99,17 @@ def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) ->
     return _parse_request(method, path, query)
 
 
-@lru_cache(maxsize=_CACHED_PATHS)
+def bound_cached_paths(number: int) -> None:
+    """Set how many requests without a query are cached in this process. The cache is emptied.
+
+    Args:
+        number: of paths; `CACHED_PATHS` by default.
+    """
+    global _parse_path_cached
+    _parse_path_cached = lru_cache(maxsize=number)(_parse_path_cached.__wrapped__)
+
+
+@lru_cache(maxsize=CACHED_PATHS)
 def _parse_path_cached(method: str, path: str) -> RequestInfo:
     """The attributes of a request without a query, cached. Refusals are not cached."""
     return _parse_request(method, path, {})

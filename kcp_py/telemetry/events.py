@@ -226,6 +226,11 @@ LOG_EVENTS: Final[Mapping[str, LogEvent]] = MappingProxyType(
         ),
         "process_killed": _event("warning", "process child_pid", "A process that was to end has not done so in time, and was killed."),
         "process_started": _event("info", "process child_pid", "A process of a server with several processes was started."),
+        "process_unresponsive": _event(
+            "error",
+            "process child_pid seconds",
+            "A process of a server with several has not answered for `--process-timeout`, and is killed: it was stopped, or hangs.",
+        ),
         "proxy_cache_dropped": _event(
             "info",
             "path bytes reason",

@@ -8,13 +8,19 @@ Credentials in texts are always replaced.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, BinaryIO, Final, Literal
 
 import orjson
 
 HIDDEN: Final = "[redacted]"
+
+Level = Literal["debug", "info", "warning", "error"]
+Style = Literal["auto", "json", "console", "text"]
+"""`auto` is `console` on a terminal and `json` elsewhere; `text` is an alias of `console`."""
+Render = Callable[[Mapping[str, Any]], bytes]
 
 _CREDENTIALS: Final = re.compile(
     r"(?i)(?P<scheme>\b(?:bearer|basic|negotiate|digest)\s+)[^\s\"',;)}\]]+"  # of an Authorization header
@@ -27,6 +33,15 @@ _SECRET_FIELD: Final = re.compile(r"(?i)(?:^|_)(?:authorization|cookie|password|
 _COLOURS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 _PLAIN: Final = re.compile(r"[^\s\"'=\\]+")
 _LEADING: Final = ("timestamp", "level", "event", "exception")
+
+
+def renderer(style: Style, stream: BinaryIO) -> Render:
+    """The renderer of events for a stream. Colours are used only on terminals without NO_COLOR."""
+    terminal = stream.isatty()
+    if style == "json" or (style == "auto" and not terminal):
+        return json_line
+    colours = terminal and not os.environ.get("NO_COLOR")
+    return lambda line: console_line(line, colours=colours)
 
 
 def redact(line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

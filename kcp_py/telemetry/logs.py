@@ -8,19 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, BinaryIO, Final, Literal
+from collections.abc import Callable, MutableMapping
+from typing import Any, BinaryIO, Final
 
 import structlog
 
-from kcp_py.telemetry.lines import console_line, json_line, redact
-
-Level = Literal["debug", "info", "warning", "error"]
-Style = Literal["auto", "json", "console", "text"]
-"""`auto` is `console` on a terminal and `json` elsewhere; `text` is an alias of `console`."""
+from kcp_py.telemetry.lines import Level, Render, Style, json_line, redact, renderer
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LATEST_WRITE_SECONDS: Final = 0.1
@@ -28,17 +23,6 @@ _FULL_LINES: Final = 512
 _WINDOW_SECONDS: Final = 10.0
 MAX_PROBLEMS: Final = 100
 """Problems that are recorded in ten seconds."""
-
-Render = Callable[[Mapping[str, Any]], bytes]
-
-
-def renderer(style: Style, stream: BinaryIO) -> Render:
-    """The renderer of events for a stream. Colours are used only on terminals without NO_COLOR."""
-    terminal = stream.isatty()
-    if style == "json" or (style == "auto" and not terminal):
-        return json_line
-    colours = terminal and not os.environ.get("NO_COLOR")
-    return lambda line: console_line(line, colours=colours)
 
 
 def configure_logging(level: Level = "info", style: Style = "auto", stream: BinaryIO | None = None) -> None:

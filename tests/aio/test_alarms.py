@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcp_py.aio import Alarms
+from kcp_py.aio.alarms import Alarms
 
 
 class Handle:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 
 pytestmark = pytest.mark.anyio
 

@@ -3,10 +3,15 @@
 The load takes a core, so that two processes never have two cores for themselves on a machine of two. Therefore all processes of a server
 share one core, which they keep busy, and the processor time of the busiest one is measured: as many requests as it allows a second are
 answered where each process has a core.
+
+The memory of a further process is that of all processes of a server, the supervisor included, without that of a server of one process
+after the same requests, divided by the number of processes but one. It is the proportional set size: a page that several processes map
+counts once in total.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,14 +27,16 @@ from tests.benchmarks.row import Row
 _OBJECTS: Final = 5_000
 _CONNECTIONS: Final = 32
 _ROUNDS: Final = 5
+_TRIMMED_SECONDS: Final = 25
+"""Until free memory was returned to the system."""
 
 
 async def workers_row(directory: Path) -> AsyncIterator[Row]:
-    """GET and list with one process and with two, in turns, on TLS; and the memory of further processes."""
+    """GET and list with one process and with two, in turns, on TLS; and the memory of further processes, at rest and after the requests."""
     with kcp(directory / "one", plain=False) as one, kcp(directory / "three", "--workers", "3", plain=False) as three:
-        two_more = (_proportional(three) - _proportional(one)) // 2
-        yield Row("memory of each further process, at rest", f"{two_more >> 20} MB", f"{_proportional(one) >> 20} MB", "", "<= 45 MB")
+        yield _memory("at rest, of three", three, one, further=2)
     with kcp(directory / "one", plain=False) as one, kcp(directory / "two", "--workers", "2", plain=False) as two:
+        yield _memory("at rest, of two", two, one, further=1)
         names = [f"g{number:05}" for number in range(_OBJECTS)]
         for server in (one, two):
             await install(server.target, "a")
@@ -47,8 +54,23 @@ async def workers_row(directory: Path) -> AsyncIterator[Row]:
                 busiest.append(max(await _used(two, _forked(two), paths, count)))
             alone, together = min(single), min(busiest)
             yield Row(f"{name}, 2 processes", f"{1 / together:,.0f}/s", f"{1 / alone:,.0f}/s", f"{alone / together:.2f}x", ">= 1.7x")
-        beyond = _proportional(two) - _proportional(one)
-        yield Row("memory of a second process, after these", f"{beyond >> 20} MB", f"{_proportional(one) >> 20} MB", "", "")
+        yield _memory("of two, at the end of these", two, one, further=1)
+        await asyncio.sleep(_TRIMMED_SECONDS)
+        yield _memory(f"of two, {_TRIMMED_SECONDS} s later", two, one, further=1)
+
+
+def _memory(when: str, server: Process, one: Process, *, further: int) -> Row:
+    """What each process takes beyond the first.
+
+    Args:
+        when: in the name of the row.
+        server: of several processes.
+        one: of one process, after the same requests.
+        further: the number of processes beyond the first.
+    """
+    alone = _proportional(one)
+    each = (_proportional(server) - alone) // further
+    return Row(f"memory of each further process, {when}", f"{each >> 20} MB", f"{alone >> 20} MB", "", "<= 45 MB")
 
 
 async def _used(server: Process, pids: Sequence[int], paths: Sequence[str], count: int) -> list[float]:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.cli.controllerspages import ControllersHealth, served_pages
 from kcp_py.cli.exits import CommandError
 from kcp_py.client.remote import RemoteClient

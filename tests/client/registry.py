@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kcp_py.admission import LogicalClusterLifecycle, NamespaceLifecycle
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.continue_token import ContinueTokens
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupResource, GroupVersionResource

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import CRDS, NAMESPACES, GroupVersionResource
 from kcp_py.client import EVERYTHING, Holder, ObjectChange, ObjectFilter, StoredResource

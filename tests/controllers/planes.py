@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, Tap

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.logicalcluster import ROOT, WILDCARD, Name, parse_path
+from kcp_py.request import clusterpath
 from kcp_py.request.clusterpath import MAX_PATH_BYTES, Target, decode_path, parse_target
 
 DEFAULT = Name("main")
@@ -222,3 +223,15 @@ def test_asking_again(raw):
         assert other.selection == "other"
         assert outcome(DEFAULT, [b"team-b"]).selection == "team-b"
         assert outcome(DEFAULT) == first
+
+
+def test_answers_do_not_depend_on_the_size_of_the_cache():
+    """A process may cache few paths; it can be changed at any time."""
+    paths = [f"/api/v1/namespaces/n{number}/pods" for number in range(5)]
+    expected = [parse_target(path.encode(), [], None) for path in paths]
+    try:
+        for number in (0, 2):
+            clusterpath.bound_cached_paths(number)
+            assert [parse_target(path.encode(), [], None) for path in (*paths, *paths)] == expected * 2
+    finally:
+        clusterpath.bound_cached_paths(clusterpath.CACHED_PATHS)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcp_py.apimachinery.errors import StatusError
+from kcp_py.request import requestinfo
 from kcp_py.request.requestinfo import MAX_QUERY_BYTES, MAX_QUERY_PARAMETERS, parse_query, parse_request
 from kcp_py.request.selectors import RequestSelectors
 
@@ -194,3 +195,15 @@ def test_asking_again():
         assert parse_request("GET", path, {"watch": ["true"]}).verb == "watch"
         with pytest.raises(StatusError):
             parse_request("GET", "/api/v1/watch", {})
+
+
+def test_answers_do_not_depend_on_the_size_of_the_cache():
+    """A process may cache few paths; it can be changed at any time."""
+    paths = [f"/api/v1/namespaces/n{number}/pods" for number in range(5)]
+    expected = [parse_request("GET", path, {}) for path in paths]
+    try:
+        for number in (0, 2):
+            requestinfo.bound_cached_paths(number)
+            assert [parse_request("GET", path, {}) for path in (*paths, *paths)] == expected * 2
+    finally:
+        requestinfo.bound_cached_paths(requestinfo.CACHED_PATHS)

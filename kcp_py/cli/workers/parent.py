@@ -4,41 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
-from typing import Final
 
-READY: Final = b"R"
-"""From a process: it serves."""
-ENDING: Final = b"E"
-"""From a process: it ends, because of a signal or because of the owner's end."""
-ATTACH: Final = b"A"
-"""To the owner, with a socket: another process uses the store over it."""
-ANNOUNCE: Final = b"S"
-"""To the owner: all processes serve for the first time."""
-
-_PR_SET_PDEATHSIG: Final = 1
-
-
-def become_child(supervisor: int) -> None:
-    """Prepare a process that was just forked: it ends with the supervisor, and in order on SIGTERM alone.
-
-    A terminal sends SIGINT and SIGHUP to all of its processes, and the supervisor passes them on as SIGTERM.
-    """
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    if sys.platform == "linux":
-        # Also where the event loop hangs, and does not see that the channel has ended.
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != supervisor:
-        os._exit(1)
+from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, READY
 
 
 class Parent:
@@ -96,3 +66,5 @@ class Parent:
                 self._attach(socket.socket(fileno=descriptors[0]))
             case _ if message == ANNOUNCE:
                 self._announce()
+            case _ if message == ASK:
+                self._send(ALIVE)

@@ -12,12 +12,13 @@ from typing import Final
 import structlog
 
 from kcp_py.aio.sharedcounts import Counts
+from kcp_py.cli.workers.child import OWNER
 from kcp_py.cli.workers.freshness import Freshness
 from kcp_py.cli.workers.parent import Parent
-from kcp_py.cli.workers.supervisor import OWNER
 from kcp_py.controllers.names import LOGICAL_CLUSTER_LIMITS, is_enabled
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
+from kcp_py.request import clusterpath, requestinfo
 from kcp_py.server.filters.clusterlimits import Shares
 from kcp_py.server.filters.concurrency import JointInFlight
 from kcp_py.serving.balance import Turns
@@ -79,6 +80,8 @@ class Part:
 
     def control_plane(self, options: Options) -> ControlPlane:
         """The control plane of this process, not entered."""
+        for module in (clusterpath, requestinfo):
+            module.bound_cached_paths(module.CACHED_PATHS // options.workers)
         options = shared_among(options)
         if self.is_owner:
             return _PartOfServer(options, self._owned(options), self.counts, self._instants)

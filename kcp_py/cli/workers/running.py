@@ -1,4 +1,4 @@
-"""`run_workers`: the processes of one server, from what the supervisor has prepared."""
+"""`run_workers`: the processes of one server, once it was prepared."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from kcp_py.aio.sharedcounts import SharedCounts
-from kcp_py.cli.workers.supervisor import Process, ProcessSupervisor
+from kcp_py.cli.workers.child import Process
+from kcp_py.cli.workers.forks import LocalForks, Template
+from kcp_py.cli.workers.sharing import Sharing
+from kcp_py.cli.workers.supervisor import ProcessSupervisor
 from kcp_py.options import Options
-from kcp_py.serving.balance import ConnectionCounts, Turns
+from kcp_py.serving.balance import Turns
 from kcp_py.storage.shared import SharedRevisions
+from kcp_py.telemetry.plainlog import PlainLog
 
 if TYPE_CHECKING:
     from kcp_py.cli.workers.part import Part
@@ -23,22 +26,20 @@ _PRELOADED: Final = ("kcp_py.bootstrap", "kcp_py.cli.workers.part", "kcp_py.cont
 """Imported before the first fork, so that the processes share their memory."""
 
 
-def run_workers(options: Options, listener: socket.socket, serve: Callable[[Part], int]) -> int:
-    """Run the processes until a signal. Returns the exit code.
+def run_workers(options: Options, listener: socket.socket, serve: Callable[[Part], int], *, template: Template | None = None) -> int:
+    """Run the processes until a signal, or fork them for the supervisor. Returns the exit code.
 
     Args:
         options: the settings.
         listener: the listening socket.
         serve: runs the server in a process. Returns its exit code.
+        template: the end of a supervisor's template that this process is; None to supervise in this process.
     """
     for name in _PRELOADED:
         importlib.import_module(name)
     from kcp_py.cli.workers.part import Part
 
-    revisions = SharedRevisions()
-
-    connections = ConnectionCounts(options.workers)
-    counts, instants = SharedCounts(options.workers), SharedCounts(options.workers)
+    sharing = Sharing(options.workers) if template is None else template.sharing
 
     def start(process: Process, channel: socket.socket, store: socket.socket | None) -> int:
         structlog.contextvars.bind_contextvars(process=process.name)
@@ -46,19 +47,25 @@ def run_workers(options: Options, listener: socket.socket, serve: Callable[[Part
             process.name,
             channel,
             store,
-            revisions,
-            turns=Turns(connections, process.number),
-            counts=counts.of(process.number),
-            instants=instants.of(process.number),
+            SharedRevisions(sharing.revisions),
+            turns=Turns(sharing.connections, process.number),
+            counts=sharing.counts.of(process.number),
+            instants=sharing.instants.of(process.number),
             grace=options.shutdown_grace_period,
         )
         return serve(part)
 
-    def ended(process: Process) -> None:
-        connections.leave(process.number)
-        counts.clear(process.number)
-
     gc.collect()
     # A collection would write to all objects, and so copy them.
     gc.freeze()
-    return ProcessSupervisor(listener, options.workers, options.shutdown_grace_period, start, ended=ended).run()
+    if template is not None:
+        return template.serve(start)
+    supervisor = ProcessSupervisor(
+        LocalForks(start, listener),
+        options.workers,
+        options.shutdown_grace_period,
+        ended=sharing.ended,
+        log=PlainLog(options.log_level, options.log_format),
+        timeout=options.process_timeout,
+    )
+    return supervisor.run()

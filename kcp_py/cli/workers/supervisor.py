@@ -1,7 +1,7 @@
-"""`ProcessSupervisor`: the process that was started. It forks the processes that serve, and starts them again when they end.
+"""`ProcessSupervisor`: the process that was started. It has the processes forked that serve, and starts them again when they end.
 
-It has one thread and no event loop, and has imported the whole server: each fork begins with the same memory, which is shared as long as
-it is not written to. It owns the listening socket, so that connections that wait for acceptance survive the end of any process.
+It has one thread and no event loop, and imports little. It has the listening socket, so that connections that wait for acceptance survive
+the end of any process.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
-import traceback
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
-import click
-import structlog
+from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, READY, Process, process_of
+from kcp_py.cli.workers.forks import Forks
+from kcp_py.cli.workers.liveness import Liveness, core_wait, interval_of
+from kcp_py.telemetry.plainlog import PlainLog
 
-from kcp_py.cli.workers.parent import ANNOUNCE, ATTACH, ENDING, READY, become_child
-
-OWNER: Final = "owner"
 SHORTEST_DELAY: Final = 0.1
 """Seconds before a process that has ended is started again. They double with each further end ..."""
 LONGEST_DELAY: Final = 30.0
@@ -35,30 +34,19 @@ RESTART_GRACE: Final = 5.0
 STOP_MARGIN: Final = 10.0
 """Seconds beyond the grace period after which processes that still run are killed."""
 
-_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.cli")
-
-
-class Process(NamedTuple):
-    """One of the processes, over all its lives."""
-
-    name: str
-    number: int
-    """From 0 on, which is the owner."""
-
-
-Start = Callable[[Process, socket.socket, socket.socket | None], int]
-"""Runs a process with its channel, and for all but the owner with its end of a connection to the owner. Returns the exit code."""
-
 
 class _Child:
     """One life of a process."""
 
-    __slots__ = ("channel", "is_ready", "is_told", "kill_at", "pid", "process", "ready_at")
+    __slots__ = ("channel", "is_ready", "is_told", "kill_at", "liveness", "pid", "process", "ready_at")
 
-    def __init__(self, process: Process, pid: int, channel: socket.socket) -> None:
+    def __init__(self, process: Process, channel: socket.socket) -> None:
         self.process = process
-        self.pid = pid
+        self.pid = 0
+        """0 until it is known."""
         self.channel = channel
+        self.liveness: Liveness | None = None
+        """Once it serves, unless it is told to end."""
         self.is_ready = False
         self.ready_at = 0.0
         self.is_told = False
@@ -70,13 +58,26 @@ class _Child:
         """Let it end in order, and have it killed after some seconds."""
         if not self.is_told:
             self.is_told = True
-            os.kill(self.pid, signal.SIGTERM)
+            self.liveness = None
+            if self.pid:
+                os.kill(self.pid, signal.SIGTERM)
         self.kill_at = min(self.kill_at, time.monotonic() + seconds)
 
     def kill(self) -> None:
         """End it at once."""
-        self.kill_at = math.inf
-        os.kill(self.pid, signal.SIGKILL)
+        if self.pid:
+            self.kill_at = math.inf
+            os.kill(self.pid, signal.SIGKILL)
+        else:
+            self.kill_at = 0.0
+
+    def born(self, pid: int) -> None:
+        """Record its id, and send the signals that it has missed."""
+        self.pid = pid
+        if self.kill_at == 0.0:
+            self.kill()
+        elif self.is_told:
+            os.kill(pid, signal.SIGTERM)
 
 
 @dataclass(slots=True)
@@ -95,22 +96,31 @@ class _Restart:
 class ProcessSupervisor:
     """Runs an owner and workers until a signal, and ends with the last of them."""
 
-    def __init__(self, listener: socket.socket, processes: int, grace: float, start: Start, *, ended: Callable[[Process], object]) -> None:
+    def __init__(
+        self, forks: Forks, processes: int, grace: float, *, ended: Callable[[Process], object], log: PlainLog, timeout: float = 0.0
+    ) -> None:
         """Start nothing yet.
 
         Args:
-            listener: the listening socket, which is closed at the end.
+            forks: forks processes, and has the listening socket, which is closed at the end.
             processes: their number, with the owner.
             grace: seconds that requests in flight have to finish.
-            start: runs a process.
             ended: called when a process has ended.
+            log: for events.
+            timeout: seconds after which a process that does not answer is killed; 0 for never.
         """
-        self._listener = listener
+        self._forks = forks
         self._grace = grace
-        self._start = start
         self._told_ended = ended
-        self._processes = [Process(OWNER if number == 0 else f"worker-{number}", number) for number in range(processes)]
+        self._log = log
+        self._timeout = timeout
+        self._interval = interval_of(timeout) if timeout else math.inf
+        self._look_at = math.inf
+        """When processes are asked whether they run."""
+        self._processes = [process_of(number) for number in range(processes)]
         self._owner = self._processes[0]
+        self._unborn: deque[_Child] = deque()
+        """Processes that were asked for, whose ids are not known, in order."""
         self._children: dict[Process, _Child] = {}
         self._restarts = {process: _Restart() for process in self._processes}
         self._restarts[self._owner].due = 0.0
@@ -139,7 +149,9 @@ class ProcessSupervisor:
                     self._wait(woken)
                     self._reap()
                     self._kill_late()
+                    self._look()
         finally:
+            self._forks.release()
             signal.set_wakeup_fd(before)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -154,31 +166,37 @@ class ProcessSupervisor:
                 restart.due = math.inf
                 self._fork(process, own)
 
-    def _fork(self, process: Process, own: Iterable[socket.socket]) -> None:
+    def _fork(self, process: Process, own: tuple[socket.socket, ...]) -> None:
         near, far = socket.socketpair()
         store = None if process is self._owner else socket.socketpair()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        supervisor = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            # As long as another process has the supervisor's end of a channel, the process at the other end does not see it close.
-            others = (near, *own, *(child.channel for child in self._children.values()), *(store[:1] if store else ()))
-
-            def run() -> int:
-                become_child(supervisor)
-                for one in others:
-                    one.close()
-                return self._start(process, far, store[1] if store else None)
-
-            _run_child(run)
+        # As long as another process has the supervisor's end of a channel, the process at the other end does not see it close.
+        others = (near, *own, *(child.channel for child in self._children.values()), *(store[:1] if store else ()))
+        pid = self._forks.fork(process, (far, store[1] if store else None), others)
         far.close()
-        self._children[process] = _Child(process, pid, near)
-        _log.info("process_started", process=process.name, child_pid=pid)
+        child = self._children[process] = _Child(process, near)
         if store is not None:
             self._tell_owner(ATTACH, store[0])
             for one in store:
                 one.close()
+        if pid is None:
+            self._unborn.append(child)
+        else:
+            self._born(child, pid)
+
+    def _born(self, child: _Child, pid: int) -> None:
+        child.born(pid)
+        self._log.info("process_started", process=child.process.name, child_pid=pid)
+
+    def _receive_forked(self) -> None:
+        """Take up what has been forked. The template ends when it has nothing more to do."""
+        for pid in self._forks.received():
+            child = self._unborn.popleft()
+            if pid:
+                self._born(child, pid)
+            else:
+                self._end_unborn(child, 1)
+        if not self._unborn and (self._code is not None or len(self._children) == len(self._processes)):
+            self._forks.release()
 
     def _tell_owner(self, message: bytes, *sockets: socket.socket) -> None:
         owner = self._children.get(self._owner)
@@ -195,28 +213,30 @@ class ProcessSupervisor:
             selector.register(woken, selectors.EVENT_READ)
             for child in self._children.values():
                 if child.channel.fileno() >= 0:
-                    selector.register(child.channel, selectors.EVENT_READ, child)
-            due = min(child.kill_at for child in self._children.values()) if self._children else math.inf
+                    selector.register(child.channel, selectors.EVENT_READ, partial(self._receive, child))
+            if self._forks.channel is not None:
+                selector.register(self._forks.channel, selectors.EVENT_READ, self._receive_forked)
+            due = min((child.kill_at for child in self._children.values() if child.pid), default=math.inf)
             if self._code is None:
-                due = min(due, *(restart.due for restart in self._restarts.values()))
+                due = min(due, self._look_at, *(restart.due for restart in self._restarts.values()))
             for key, _ in selector.select(None if due == math.inf else max(0.0, due - time.monotonic())):
                 if key.data is None:
                     for number in woken.recv(4096):
                         self._signalled(signal.Signals(number))
                 else:
-                    self._receive(key.data)
+                    key.data()
 
     def _signalled(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
             return
         if self._is_stopping:
-            _log.warning("server_killed", signal=number.name)
+            self._log.warning("server_killed", signal=number.name)
             self._code = 1
             for child in self._children.values():
                 child.kill()
             return
         self._is_stopping = True
-        _log.info("server_stopping", signal=number.name, grace_seconds=self._grace)
+        self._log.info("server_stopping", signal=number.name, grace_seconds=self._grace)
         self._finish(0)
 
     def _receive(self, child: _Child) -> None:
@@ -226,6 +246,9 @@ class ProcessSupervisor:
             message = b""
         if message == READY:
             self._ready(child)
+        elif message == ALIVE:
+            if child.liveness is not None:
+                child.liveness.answered()
         elif message == ENDING and child.process is self._owner and self._code is None:
             self._end_all()
         elif not message:
@@ -236,6 +259,9 @@ class ProcessSupervisor:
         child.is_ready, child.ready_at = True, time.monotonic()
         if self._code is not None or self._is_ending_all:
             return
+        if self._timeout and not child.is_told:
+            child.liveness = Liveness(self._interval, partial(core_wait, child.pid))
+            self._look_at = min(self._look_at, time.monotonic() + self._interval)
         if child.process is self._owner:
             self._has_served = True
             for process in self._processes[1:]:
@@ -250,7 +276,10 @@ class ProcessSupervisor:
         """End all processes for good, with an exit code."""
         self._code = code
         # Otherwise clients would wait in its queue.
-        self._listener.close()
+        self._forks.close()
+        if self._forks.pid is not None and not self._forks.has_begun:
+            # It may be about to wait for something else than this process.
+            os.kill(self._forks.pid, signal.SIGTERM)
         for child in self._children.values():
             child.end(self._grace + STOP_MARGIN)
 
@@ -267,21 +296,70 @@ class ProcessSupervisor:
     def _kill_late(self) -> None:
         now = time.monotonic()
         for child in self._children.values():
-            if child.kill_at <= now:
-                _log.warning("process_killed", process=child.process.name, child_pid=child.pid)
+            if child.pid and child.kill_at <= now:
+                self._log.warning("process_killed", process=child.process.name, child_pid=child.pid)
+                child.kill()
+
+    def _look(self) -> None:
+        """Ask processes whether they run, and kill those that have not answered for too long."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + self._interval
+        for child in self._children.values():
+            liveness = child.liveness
+            if liveness is None:
+                continue
+            if liveness.look(now):
+                with contextlib.suppress(OSError):
+                    child.channel.send(ASK)
+            elif liveness.silence >= self._timeout:
+                self._log.error("process_unresponsive", process=child.process.name, child_pid=child.pid, seconds=round(liveness.silence, 1))
+                child.liveness = None
                 child.kill()
 
     def _reap(self) -> None:
-        for child in list(self._children.values()):
-            pid, status = os.waitpid(child.pid, os.WNOHANG)
-            if pid:
-                del self._children[child.process]
-                child.channel.close()
-                self._told_ended(child.process)
-                self._ended(child, os.waitstatus_to_exitcode(status))
+        while ended := self._next_ended():
+            pid, status = ended
+            code = os.waitstatus_to_exitcode(status)
+            if pid == self._forks.pid:
+                self._receive_forked()
+                self._forks.ended()
+                while self._unborn:
+                    self._end_unborn(self._unborn.popleft(), code)
+                continue
+            child = next((child for child in self._children.values() if child.pid == pid), None)
+            # Others were left behind by a process that has ended.
+            if child is not None:
+                self._remove(child)
+                self._ended(child, code)
         if self._is_ending_all and not self._children and self._code is None:
             self._is_ending_all = False
             self._restarts[self._owner].again()
+
+    def _next_ended(self) -> tuple[int, int] | None:
+        """The id and the status of a child that has ended."""
+        # A process whose id is not known yet may be among those that have ended.
+        pids = [-1] if not self._unborn else [child.pid for child in self._children.values() if child.pid]
+        if self._unborn and self._forks.pid is not None:
+            pids.append(self._forks.pid)
+        for one in pids:
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(one, os.WNOHANG)
+                if pid:
+                    return pid, status
+        return None
+
+    def _remove(self, child: _Child) -> None:
+        del self._children[child.process]
+        child.channel.close()
+        self._told_ended(child.process)
+
+    def _end_unborn(self, child: _Child, code: int) -> None:
+        """End a process that could not be forked, which was reported by the template."""
+        child.is_told = True
+        self._remove(child)
+        self._ended(child, code)
 
     def _ended(self, child: _Child, code: int) -> None:
         process = child.process
@@ -290,7 +368,7 @@ class ProcessSupervisor:
                 self._code = code
             return
         if not child.is_told:
-            _log.error("process_ended", process=process.name, child_pid=child.pid, **_told(code))
+            self._log.error("process_ended", process=process.name, child_pid=child.pid, **_told(code))
         restart = self._restarts[process]
         if child.is_ready and time.monotonic() - child.ready_at > SETTLED_SECONDS:
             restart.delay = SHORTEST_DELAY
@@ -302,23 +380,6 @@ class ProcessSupervisor:
             self._finish(code if code > 0 else 1)
         else:
             self._end_all()
-
-
-def _run_child(run: Callable[[], int]) -> None:
-    """Run a process that was just forked. Does not return."""
-    code = 1
-    try:
-        code = run()
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except BaseException:  # noqa: BLE001 - the process is a copy, which must not go on as the supervisor
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
 
 
 def _wake(_number: int, _frame: object) -> None:

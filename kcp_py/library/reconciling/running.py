@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import structlog
 
-from kcp_py.aio import Supervisor
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.client.contract import Client
 from kcp_py.client.keys import Key

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kcp_py.aio import Alarms
+from kcp_py.aio.alarms import Alarms
 from kcp_py.aio.clock import Schedule
 from kcp_py.registry.rest.registry import Registry
 from kcp_py.registry.rest.verbs import Verbs

@@ -27,6 +27,7 @@ class Frames(asyncio.Protocol):
         self._receive = receive
         self._lost = lost
         self._rest = bytearray()
+        self._unsent: list[bytes] = []
         self._transport: asyncio.WriteTransport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -40,18 +41,31 @@ class Frames(asyncio.Protocol):
         return protocol
 
     def send(self, data: bytes) -> None:
-        """Send a message. One that is sent after the end is dropped."""
-        if self._transport is not None and self.is_open:
-            self._transport.write(data)
+        """Send a message. One that is sent after the end is dropped.
+
+        All messages of one turn of the event loop are sent at once: each call of the system wakes the other process.
+        """
+        if self.is_open:
+            if not self._unsent:
+                asyncio.get_running_loop().call_soon(self._flush)
+            self._unsent.append(data)
 
     async def drained(self) -> None:
         """Return when the other side has read enough for more to be sent, or has gone."""
+        self._flush()
         await self._writable.wait()
 
     def close(self) -> None:
         """End the connection when all messages are sent."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
+
+    def _flush(self) -> None:
+        if self._unsent:
+            unsent, self._unsent = self._unsent, []
+            if self._transport is not None and self.is_open:
+                self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """`asyncio.Protocol`."""

@@ -14,10 +14,18 @@ TIMEOUT = 60
 Run = Callable[[str], tuple[int, list[str]]]
 
 
+@pytest.fixture(params=["local", "template"])
+def forking(request: pytest.FixtureRequest) -> str:
+    """Where processes come from: `LocalForks` or `TemplateForks`."""
+    if request.param == "template" and sys.platform != "linux":
+        pytest.skip("processes are adopted on Linux alone")
+    return str(request.param)
+
+
 @pytest.fixture
-def program(tmp_path: Path) -> Callable[[str], list[str]]:
+def program(tmp_path: Path, forking: str) -> Callable[[str], list[str]]:
     """The command of a scenario."""
-    return lambda scenario: [sys.executable, "-m", "tests.cli.workers.supervised", scenario, str(tmp_path)]
+    return lambda scenario: [sys.executable, "-m", "tests.cli.workers.supervised", scenario, str(tmp_path), forking]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Programs whose processes are supervised, one for each scenario: `python -m tests.cli.workers.supervised SCENARIO`.
+"""Programs whose processes are supervised, one for each scenario: `python -m tests.cli.workers.supervised SCENARIO FOLDER FORKING`.
 
 Each process writes its name, and what the scenario says, to the standard output. The processes drive the scenario themselves.
 """
@@ -14,11 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from kcp_py.cli.workers.parent import ANNOUNCE, ATTACH, ENDING, READY
+from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, OWNER, READY, Process, adopt_orphans
+from kcp_py.cli.workers.forks import Forks, LocalForks, Template, TemplateForks
 from kcp_py.cli.workers.running import run_workers
-from kcp_py.cli.workers.supervisor import OWNER, Process, ProcessSupervisor
+from kcp_py.cli.workers.sharing import Sharing
+from kcp_py.cli.workers.supervisor import ProcessSupervisor
 from kcp_py.options import Options
-from kcp_py.telemetry.logs import configure_logging
+from kcp_py.telemetry.plainlog import PlainLog
 
 GRACE = 0.2
 
@@ -141,6 +143,38 @@ def the_supervisor_is_killed(process: Process, channel: socket.socket, _: socket
     wait()
 
 
+def an_owner_hangs(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The owner answers a question, and later ones no more; when all serve again the server is ended."""
+    life = lives(process)
+    say(f"{process.name} {life}")
+    channel.send(READY)
+    while True:
+        message = channel.recv(1)
+        if message == ASK and (process.name != OWNER or life == 2 or lives(Process("questions", 0)) == 1):
+            channel.send(ALIVE)
+        elif message == ANNOUNCE and life == 1:
+            say("announced")
+        if process.name != OWNER and life == 2:
+            stop_all()
+            wait()
+
+
+def a_template_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The process that forks the others has ended once all serve; one that ends later comes from another one."""
+    life = lives(process)
+    say(f"{process.name} {life}")
+    channel.send(READY)
+    if process.name != OWNER:
+        if life == 1:
+            while lives(Process("templates", 0)) and not Path(sys.argv[2], "template ended 1").exists():
+                time.sleep(0.01)
+            return 3
+        while not Path(sys.argv[2], "template ended 2").exists():
+            time.sleep(0.01)
+        stop_all()
+    wait()
+
+
 class _Listener(socket.socket):
     """Tells when it is closed."""
 
@@ -149,10 +183,39 @@ class _Listener(socket.socket):
         super().close()
 
 
-def supervised(start: Callable[[Process, socket.socket, socket.socket | None], int]) -> int:
+class _Forks(TemplateForks):
+    """Tells when the template has ended, and has the listener that tells when it is closed."""
+
+    number = 0
+
+    def ended(self) -> None:
+        super().ended()
+        self.number += 1
+        Path(sys.argv[2], f"template ended {self.number}").touch()
+
+    def close(self) -> None:
+        Path(sys.argv[2], "listening").unlink(missing_ok=True)
+        super().close()
+
+
+def supervised(start: Callable[[Process, socket.socket, socket.socket | None], int], forking: str) -> int:
     """Two processes of a scenario."""
     Path(sys.argv[2], "listening").touch()
-    supervisor = ProcessSupervisor(_Listener(), 2, GRACE, start, ended=lambda process: say(f"ended {process.name}"))
+
+    def prepare(template: Template) -> int:
+        with socket.socket() as listener:
+            if template.listener is None:
+                template.hold(listener, listener.fileno())
+            return template.serve(start)
+
+    forks: Forks = LocalForks(start, _Listener())
+    if forking == "template":
+        assert adopt_orphans()
+        forks = _Forks(prepare, Sharing(2))
+    timeout = 1.0 if start is an_owner_hangs else 0.0
+    supervisor = ProcessSupervisor(
+        forks, 2, GRACE, ended=lambda process: say(f"ended {process.name}"), log=PlainLog("error", "json"), timeout=timeout
+    )
     return supervisor.run()
 
 
@@ -188,11 +251,12 @@ SCENARIOS = {
         a_store,
         a_second_signal,
         the_supervisor_is_killed,
+        an_owner_hangs,
+        a_template_ends,
     )
 }
 
 if __name__ == "__main__":
-    configure_logging("error", "json")
     if sys.argv[1] == "running":
         sys.exit(running())
-    sys.exit(supervised(SCENARIOS[sys.argv[1]]))
+    sys.exit(supervised(SCENARIOS[sys.argv[1]], sys.argv[3]))

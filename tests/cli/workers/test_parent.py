@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kcp_py.cli.workers.parent import ANNOUNCE, ATTACH, ENDING, READY, Parent
+from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, READY
+from kcp_py.cli.workers.parent import Parent
 
 TIMEOUT = 60
 
@@ -50,6 +51,14 @@ async def test_a_process_that_serves_says_so(ends: Ends) -> None:
     ends.parent.end()
     assert ends.parent.stop.is_set()
     assert ends.sent() == ENDING
+
+
+async def test_a_question_is_answered(ends: Ends) -> None:
+    """The event loop says that it runs, as often as it is asked."""
+    ends.supervisor.setblocking(True)
+    for _ in range(2):
+        ends.supervisor.send(ASK)
+        assert await asyncio.to_thread(ends.supervisor.recv, 10) == ALIVE
 
 
 async def test_sockets_of_other_processes_arrive(ends: Ends) -> None:

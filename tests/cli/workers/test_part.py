@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from kcp_py.aio.sharedcounts import SharedCounts
-from kcp_py.cli.workers.parent import ATTACH, READY
+from kcp_py.cli.workers.child import ATTACH, OWNER, READY
 from kcp_py.cli.workers.part import Part, shared_among
-from kcp_py.cli.workers.supervisor import OWNER
 from kcp_py.controllers.names import LOGICAL_CLUSTER_LIMITS
 from kcp_py.options import Options
 from kcp_py.serving.balance import ConnectionCounts, Turns

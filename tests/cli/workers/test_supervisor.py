@@ -50,6 +50,14 @@ def test_a_second_signal_kills(run: Run) -> None:
     assert (code, sorted(said)) == (1, ["ended owner", "ended worker-1"])
 
 
+def test_an_owner_that_hangs_is_killed(run: Run) -> None:
+    """A process that does not answer for too long ends, as if by itself."""
+    code, said = run("an_owner_hangs")
+    assert (code, [one for one in said[:3] if one != "announced"]) == (0, ["owner 1", "worker-1 1"])
+    assert sorted(said[3:5]) == ["ended owner", "ended worker-1"]
+    assert said[5:7] == ["owner 2", "worker-1 2"]
+
+
 def test_processes_end_with_the_supervisor(program: Callable[[str], list[str]]) -> None:
     """When the supervisor is killed the kernel ends the others, also those that do not answer."""
     with subprocess.Popen(program("the_supervisor_is_killed"), stdout=subprocess.PIPE, text=True) as process:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from kcp_py.aio import Supervisor
 from kcp_py.aio.slot import released_slot
+from kcp_py.aio.supervisor import Supervisor
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.client import Client, ObjectChange, ObjectFilter, Tap
 from kcp_py.controllers.runtime.controller import ControllerSource

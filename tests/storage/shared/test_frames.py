@@ -70,6 +70,21 @@ async def test_a_length_that_cannot_be_ends_the_connection(length: int) -> None:
 
 
 @pytest.mark.anyio
+async def test_messages_of_one_turn_are_sent_together() -> None:
+    """Nothing is sent before the turn of the event loop ends; messages that were sent before the end of the connection arrive."""
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    with far:
+        frames = await Receiver().connect(near)
+        for kind in (1, 2):
+            frames.send(message(kind, b"x"))
+        with pytest.raises(BlockingIOError):
+            far.recv(100)
+        frames.close()
+        assert far.recv(100) == message(1, b"x") + message(2, b"x")
+
+
+@pytest.mark.anyio
 async def test_a_reader_that_stops_is_waited_for() -> None:
     """`drained` returns when the other side reads again, or has gone."""
     receiver, sender = Receiver(), Receiver()
