@@ -49,6 +49,13 @@ class Forks(Protocol):
         """Whether processes may have been forked that were not `received` yet."""
         ...
 
+    def begin(self, others: Iterable[socket.socket]) -> None:
+        """Start a template, so that it is there when processes are asked for.
+
+        Args:
+            others: as those of `fork`.
+        """
+
     def fork(self, process: Process, sockets: tuple[socket.socket, socket.socket | None], others: Iterable[socket.socket]) -> int | None:
         """Fork a process.
 
@@ -92,6 +99,9 @@ class LocalForks:
         """
         self._start = start
         self._listener = listener
+
+    def begin(self, others: Iterable[socket.socket]) -> None:
+        """`Forks.begin`."""
 
     def fork(self, process: Process, sockets: tuple[socket.socket, socket.socket | None], others: Iterable[socket.socket]) -> int | None:
         """`Forks.fork`."""
@@ -141,10 +151,14 @@ class TemplateForks:
         self.pid: int | None = None
         self.has_begun = False
 
-    def fork(self, process: Process, sockets: tuple[socket.socket, socket.socket | None], others: Iterable[socket.socket]) -> int | None:
-        """`Forks.fork`."""
+    def begin(self, others: Iterable[socket.socket]) -> None:
+        """`Forks.begin`."""
         if self.channel is None:
             self._begin(others)
+
+    def fork(self, process: Process, sockets: tuple[socket.socket, socket.socket | None], others: Iterable[socket.socket]) -> int | None:
+        """`Forks.fork`."""
+        self.begin(others)
         assert self.channel is not None
         channel, store = sockets
         descriptors = [channel.fileno()] if store is None else [channel.fileno(), store.fileno()]
@@ -213,7 +227,7 @@ class TemplateForks:
             run_child(run)
         far.close()
         near.setblocking(False)
-        self.channel, self.pid = near, pid
+        self.channel, self.pid, self.has_begun = near, pid, False
 
 
 class Template:

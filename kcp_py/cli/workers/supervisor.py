@@ -119,6 +119,7 @@ class ProcessSupervisor:
         """When processes are asked whether they run."""
         self._processes = [process_of(number) for number in range(processes)]
         self._owner = self._processes[0]
+        self._own: tuple[socket.socket, ...] = ()
         self._unborn: deque[_Child] = deque()
         """Processes that were asked for, whose ids are not known, in order."""
         self._children: dict[Process, _Child] = {}
@@ -137,6 +138,7 @@ class ProcessSupervisor:
         woken, waking = socket.socketpair()
         woken.setblocking(False)
         waking.setblocking(False)
+        self._own = (woken, waking)
         before = signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
         handled = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
@@ -145,7 +147,7 @@ class ProcessSupervisor:
         try:
             with woken, waking:
                 while self._code is None or self._children:
-                    self._start_due(woken, waking)
+                    self._start_due()
                     self._wait(woken)
                     self._reap()
                     self._kill_late()
@@ -159,18 +161,17 @@ class ProcessSupervisor:
 
     # Starts
 
-    def _start_due(self, *own: socket.socket) -> None:
+    def _start_due(self) -> None:
         now = time.monotonic()
         for process, restart in self._restarts.items():
             if restart.due <= now and self._code is None:
                 restart.due = math.inf
-                self._fork(process, own)
+                self._fork(process)
 
-    def _fork(self, process: Process, own: tuple[socket.socket, ...]) -> None:
+    def _fork(self, process: Process) -> None:
         near, far = socket.socketpair()
         store = None if process is self._owner else socket.socketpair()
-        # As long as another process has the supervisor's end of a channel, the process at the other end does not see it close.
-        others = (near, *own, *(child.channel for child in self._children.values()), *(store[:1] if store else ()))
+        others = (near, *self._sockets(), *(store[:1] if store else ()))
         pid = self._forks.fork(process, (far, store[1] if store else None), others)
         far.close()
         child = self._children[process] = _Child(process, near)
@@ -182,6 +183,11 @@ class ProcessSupervisor:
             self._unborn.append(child)
         else:
             self._born(child, pid)
+
+    def _sockets(self) -> tuple[socket.socket, ...]:
+        """The sockets that no other process may have."""
+        # The process at the other end of a channel would not see the supervisor's end close.
+        return (*self._own, *(child.channel for child in self._children.values()))
 
     def _born(self, child: _Child, pid: int) -> None:
         child.born(pid)
@@ -195,7 +201,7 @@ class ProcessSupervisor:
                 self._born(child, pid)
             else:
                 self._end_unborn(child, 1)
-        if not self._unborn and (self._code is not None or len(self._children) == len(self._processes)):
+        if not self._unborn and (self._code is not None or (len(self._children) == len(self._processes) and not self._is_ending_all)):
             self._forks.release()
 
     def _tell_owner(self, message: bytes, *sockets: socket.socket) -> None:
@@ -286,6 +292,8 @@ class ProcessSupervisor:
     def _end_all(self) -> None:
         """End the workers of an owner that has ended or ends: the next owner begins alone."""
         self._is_ending_all = True
+        # It imports the server while the processes end.
+        self._forks.begin(self._sockets())
         for process, restart in self._restarts.items():
             restart.due = math.inf
             if process in self._children:
