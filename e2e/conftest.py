@@ -22,10 +22,20 @@ from typing import Any
 import pytest
 
 from e2e.binaries import UnavailableError, kubectl_of
-from tests.conftest import pytest_collection_finish, pytest_collection_modifyitems, pytest_itemcollected
+from tests.conftest import (
+    pytest_collection_finish,
+    pytest_collection_modifyitems,
+    pytest_itemcollected,
+    pytest_xdist_make_scheduler,
+)
 from tests.corpus import CORPUS
 
-__all__ = ["pytest_collection_finish", "pytest_collection_modifyitems", "pytest_itemcollected"]
+__all__ = [
+    "pytest_collection_finish",
+    "pytest_collection_modifyitems",
+    "pytest_itemcollected",
+    "pytest_xdist_make_scheduler",
+]
 
 START_SECONDS = 60
 COMMAND_SECONDS = 120

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 import structlog
@@ -48,6 +49,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _shares(test: pytest.Function) -> bool:
     found = test._fixtureinfo.name2fixturedefs.values()
     return any(definitions[-1].scope == "module" for definitions in found)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Controllers of the processes share the tests in linear time."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.scheduling import LinearScheduling
+
+    return LinearScheduling(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
