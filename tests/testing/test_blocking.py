@@ -171,8 +171,10 @@ def test_a_forked_process_uses_urls_and_leaves_the_server_alone(server):
 
 
 INTERRUPTED = """
-import os, signal, sys
+import signal
 from kcp_py.testing import serving
+# A shell has its commands in the background ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with serving() as server:
     print(server.local.control_plane.options.root_directory, flush=True)
     cluster = server.new_cluster()
