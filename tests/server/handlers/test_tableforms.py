@@ -303,9 +303,23 @@ async def test_ages_within_texts_grow() -> None:
 async def test_unusual_objects_are_in_their_places() -> None:
     """Objects with values of other types, columns in one another, and large objects do not change the order of rows, or other rows."""
     columns = [{"name": "A", "type": "string", "jsonPath": ".spec"}, {"name": "B", "type": "integer", "jsonPath": ".spec.size"}]
-    specs: list[Any] = [{"size": 1}, "text", {"size": 2.5}, {"text": "x" * 70_000, "size": 3}, None, {"size": True}, [1], {"size": 4}]
-    objects = [{"metadata": {"name": f"n{number}"}, **({"spec": spec} if spec else {})} for number, spec in enumerate(specs)]
-    for chosen in (columns, columns[1:]):
+    others = [{"name": "C", "type": "string", "jsonPath": ".spec.größe"}, {"name": "D", "type": "string", "jsonPath": ".größe"}]
+    specs: list[Any] = [
+        {"size": 1, "größe": "a", "": "b"},
+        {"": "c"},
+        "text",
+        {"size": 2.5},
+        {"text": "x" * 70_000, "size": 3},
+        None,
+        {"size": True},
+        [1],
+        {"size": 4},
+    ]
+    objects = [
+        {"metadata": {"name": f"n{number}"}, "": 1, **({"größe": number, "spec": spec} if spec else {})}
+        for number, spec in enumerate(specs)
+    ]
+    for chosen in (columns, columns[1:], others, others[:1]):
         resource = replace(CONFIG_MAPS.resource, columns=printer_columns(chosen))
         form = table_form_of(resource, Representation("json", "Table", "v1"), "Metadata", now=NOW)
         assert form is not None
