@@ -32,6 +32,8 @@ from tests.fleet.seeding import TEMPLATE, cluster_name, seed
 
 _REPORT_SECONDS = 10.0
 _MOST_CREATED = 500
+_RECORDED_SECONDS = 6.0
+"""After so long the index of CRDs is in the store."""
 _PARTS = ("rest", "create", "touch", "pages", "watch", "discovery", "list")
 
 
@@ -131,6 +133,12 @@ async def _measure(fleet: Fleet, seeded: int, percent: int) -> None:
         if last and seeded:
             await _measure_all(fleet, ours, seeded, random=random)
             show([("resident at the end", measuring.megabytes(ours.resident))])
+            if "discovery" in fleet.parts:
+                await asyncio.sleep(_RECORDED_SECONDS)
+    if last and seeded and "discovery" in fleet.parts:
+        measuring.forget_pages(fleet.root)
+        with kcp(fleet.root) as ours:
+            show([(f"{work}, after the next start", figure) for work, figure in await measuring.discovery(ours, fleet.probe)])
 
 
 async def _measure_all(fleet: Fleet, ours: Process, seeded: int, *, random: Random) -> None:

@@ -1,9 +1,9 @@
 """`Remaining`: how many objects follow a page of a list over all clusters.
 
-Counting takes time in proportion to the number: a third of a second for a million objects, for each page. So objects are counted up to a
-bound, and lists with more behind a page leave `remainingItemCount` out, which clients must not rely on. (Upstream: `ListMeta`, "the
-intended use of the remainingItemCount is estimating the size of a collection. Clients should not rely on the remainingItemCount to be set
-or to be exact.")
+Counting takes time in proportion to the number: a third of a second for a million objects, for each page, and the number changes with each
+write. So objects are counted up to a bound, and lists with more behind a page leave `remainingItemCount` out, which clients must not
+rely on. (Upstream: `ListMeta`, "the intended use of the remainingItemCount is estimating the size of a collection. Clients should not
+rely on the remainingItemCount to be set or to be exact.")
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from kcp_py.aio.lru import LRU
-from kcp_py.storage.contract import Storage, readable
+from kcp_py.storage.contract import Storage
+from kcp_py.storage.counting import count_keys
 from kcp_py.storage.keys import ResourceKeys
 
 MOST_COUNTED: Final = 10_000
@@ -47,9 +48,11 @@ class Remaining:
         number, exact = self._known.get((keys.prefix, revision, start)) or (0, False)
         number -= taken
         if not exact and number < taken:
-            found = await readable(self._storage.range(keys.prefix, start=following, limit=MOST_COUNTED, revision=revision, keys_only=True))
-            foreign = keys.foreign_prefix
-            number = sum(1 for item in found.items if not item.key.startswith(foreign)) if foreign else len(found.items)
-            exact = not found.more
+            storage, foreign = self._storage, keys.foreign_prefix
+            number = await count_keys(storage, keys.prefix, start=following, most=MOST_COUNTED, revision=revision)
+            exact = number <= MOST_COUNTED
+            if foreign:
+                number -= await count_keys(storage, foreign, start=following, most=MOST_COUNTED, revision=revision)
+            self._known.set((keys.prefix, revision, start), (number + taken, exact))
         self._known.set((keys.prefix, revision, following), (number, exact))
         return number if exact else -1

@@ -54,6 +54,10 @@ class FileReads(Generic[P]):
         """`ReadsManyKeys.get_each`. The cache of recently read keys is left as it is."""
         return await self._opened().reader.get_each(keys)
 
+    async def count_keys(self, prefix: str, *, start: str, most: int, revision: int) -> int:
+        """`CountsKeys.count_keys`."""
+        return await self._opened().reader.count_keys(prefix, start=start, most=most, revision=revision)
+
     async def range(
         self,
         prefix: str,

@@ -32,8 +32,9 @@ from kcp_py.storage.sqlite.state import State, fetch, read_state
 
 _ROWS: Final = 64
 """Rows read between two checks of the clock."""
-_BOUNDED_ROWS: Final = 32
-"""Rows read between two checks of the clock for a page that is bounded in bytes: with large values they may be read without need."""
+_BOUNDED_ROWS: Final = 16
+"""Rows read between two checks of the clock for a page that is bounded in bytes: with large values they may be read without need, and from a
+disk each takes a tenth of a millisecond."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which a range blocks the event loop."""
 _COUNTED: Final = 10_000
@@ -58,6 +59,7 @@ _KEYS: Final = f"""
     SELECT key, x'', seq >> {ORDINAL_BITS}, create_revision FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?
 """  # noqa: S608 - made of constants
 _COUNT: Final = "SELECT count(*), max(key) FROM (SELECT key FROM current WHERE key > ? AND key < ? ORDER BY key LIMIT ?)"
+_COUNT_FROM: Final = "SELECT count(*), max(key) FROM (SELECT key FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?)"
 _BOUNDARY: Final = "SELECT seq FROM history WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET ?"
 _WRITES: Final = """
     SELECT key, previous, create_revision, deleted FROM history
@@ -130,10 +132,7 @@ class Reader:
 
     async def get_each(self, keys: Sequence[str]) -> list[KeyValue | None]:
         """`ReadsManyKeys.get_each`, from one snapshot: a third of the time that `get` takes for each."""
-        try:
-            connection = self._idle.pop() if self._idle else self._database.connect()
-        except apsw.Error as error:
-            raise translated(error) from error
+        connection = self._connected()
         self._running += 1
         found: dict[str, KeyValue] = {}
         rows = connection.cursor()
@@ -186,23 +185,14 @@ class Reader:
 
     async def range(self, prefix: str, *, start: str, limit: Limit, revision: int, count: bool, keys_only: bool) -> RangeResult:
         """`Storage.range`, from one snapshot."""
-        is_changed = not prefix.endswith("/") or self._recent.may_be_newer(prefix, revision)
-        try:
-            connection = self._idle.pop() if self._idle else self._database.connect()
-        except apsw.Error as error:
-            raise translated(error) from error
+        connection = self._connected()
         self._running += 1
         try:
             connection.execute("BEGIN")
-            state = read_state(connection)
-            self.seen = max(self.seen, state.revision)
-            if revision > state.revision:
-                raise FutureRevisionError(revision, state.revision)
-            if revision and revision < state.compact_revision:
-                raise CompactedError(revision, state.compact_revision)
+            state = self._state_for(connection, revision)
             lower, upper = key_bounds(prefix, start)
             undone = _NOTHING
-            if revision and revision < state.revision and (is_changed or self._recent.misses(state.revision)):
+            if revision and revision < state.revision and self._may_differ(prefix, revision, state):
                 undone = await _undo(connection, revision, state.revision, lower, upper)
             try:
                 items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
@@ -224,6 +214,47 @@ class Reader:
         finally:
             self._running -= 1
             self._put_back(connection)
+
+    async def count_keys(self, prefix: str, *, start: str, most: int, revision: int) -> int:
+        """`CountsKeys.count_keys`, from one snapshot: a tenth of the time that reading the keys takes."""
+        connection = self._connected()
+        self._running += 1
+        try:
+            connection.execute("BEGIN")
+            state = self._state_for(connection, revision)
+            lower, upper = key_bounds(prefix, start)
+            if revision and revision < state.revision and self._may_differ(prefix, revision, state):
+                undone = await _undo(connection, revision, state.revision, lower, upper)
+                items, more = await _items(connection, lower, upper, Limit(most, LARGEST_PAGE_BYTES), undone, keys_only=True)
+                return len(items) + more
+            return await _count_up_to(connection, lower, upper, most + 1)
+        except apsw.Error as error:
+            if is_damage(error):
+                raise DamagedError from error
+            raise translated(error) from error
+        finally:
+            self._running -= 1
+            self._put_back(connection)
+
+    def _connected(self) -> apsw.Connection:
+        try:
+            return self._idle.pop() if self._idle else self._database.connect()
+        except apsw.Error as error:
+            raise translated(error) from error
+
+    def _state_for(self, connection: apsw.Connection, revision: int) -> State:
+        """The state of a snapshot, in which a revision (0: any) must be readable."""
+        state = read_state(connection)
+        self.seen = max(self.seen, state.revision)
+        if revision > state.revision:
+            raise FutureRevisionError(revision, state.revision)
+        if revision and revision < state.compact_revision:
+            raise CompactedError(revision, state.compact_revision)
+        return state
+
+    def _may_differ(self, prefix: str, revision: int, state: State) -> bool:
+        """Whether keys below a prefix may have been written after a revision, which the snapshot has passed."""
+        return not prefix.endswith("/") or self._recent.may_be_newer(prefix, revision) or self._recent.misses(state.revision)
 
     def changes(self, prefix: str, after: int, until: int) -> Changes:
         """A slice of history for `feed.ReadChanges`, with a bounded amount of work."""
@@ -402,6 +433,19 @@ async def _count(connection: apsw.Connection, after: str, upper: str | bytes) ->
         if counted < _COUNTED:
             return total
         after = last
+        await asyncio.sleep(0)
+
+
+async def _count_up_to(connection: apsw.Connection, lower: str, upper: str | bytes, most: int) -> int:
+    total = 0
+    while True:
+        wanted = min(_COUNTED, most - total)
+        counted: int
+        ((counted, last),) = fetch(connection, _COUNT_FROM, lower, upper, wanted)
+        total += counted
+        if counted < _COUNTED or total >= most:
+            return total
+        lower = f"{last}\x01"
         await asyncio.sleep(0)
 
 
