@@ -33,8 +33,8 @@ from kcp_py.storage.sqlite.state import State, fetch, read_state
 _ROWS: Final = 64
 """Rows read between two checks of the clock."""
 _BOUNDED_ROWS: Final = 16
-"""Rows read between two checks of the clock for a page that is bounded in bytes: with large values they may be read without need, and from a
-disk each takes a tenth of a millisecond."""
+"""Rows read between two checks of the clock for a page that is bounded in bytes, and of keys that are not next to each other. Large values
+may be read without need, and each row may take a tenth of a millisecond on the disk."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which a range blocks the event loop."""
 _COUNTED: Final = 10_000

@@ -294,3 +294,56 @@ async def test_pages_say_how_many_objects_follow(api: Api) -> None:
     assert (again["metadata"]["remainingItemCount"], len(again["items"])) == (2, 2)
     last = await api.ok("GET", ALL_WIDGETS, params={"limit": "1", "continue": tokens[-1]})
     assert ("remainingItemCount" in last["metadata"], len(last["items"])) == (False, 1)
+
+
+async def of_each(api: Api, clusters: list[str]) -> list[dict[str, Any]]:
+    """What the list over all clusters has, by the lists of the clusters. A cluster that does not serve widgets has none."""
+    found: list[dict[str, Any]] = []
+    for cluster in clusters:
+        answer = await api("GET", f"/clusters/{cluster}/apis/example.com/v1/widgets")
+        for item in answer.json()["items"] if answer.status_code == 200 else ():
+            item["metadata"]["clusterName"] = cluster
+            found.append(item)
+    return found
+
+
+async def test_a_list_is_the_lists_of_all_clusters(api: Api) -> None:
+    """With equal definitions and different ones, whose bytes may have been seen in another cluster, while they change."""
+    red, blue = (spec_schema(color={"type": "string", "default": color}) for color in ("red", "blue"))
+    forms = [make_crd, lambda: make_crd(schema=red), lambda: make_crd(schema=blue), lambda: cluster_scoped(schema=red)]
+    clusters = [f"c{number:02}" for number in range(16)]
+    for number, cluster in enumerate(clusters):
+        await install(api, forms[number % 4](), cluster)
+        place = "widgets" if number % 4 == 3 else "namespaces/default/widgets"
+        await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/{place}", instance("one", spec={}))
+        held = instance("two", spec={})
+        held["metadata"]["finalizers"] = ["example.com/x"]
+        await api.ok("POST", f"/clusters/{cluster}/apis/example.com/v1/{place}", held)
+
+    async def check() -> None:
+        expected = await of_each(api, clusters)
+        for _ in range(3):
+            assert (await api.ok("GET", ALL_WIDGETS))["items"] == expected
+        found: list[dict[str, Any]] = []
+        page: dict[str, Any] = {"metadata": {"continue": ""}}
+        while "continue" in page["metadata"]:
+            page = await api.ok("GET", ALL_WIDGETS, params={"limit": "5", "continue": page["metadata"]["continue"]})
+            found += page["items"]
+            assert page["metadata"].get("remainingItemCount", 0) == len(expected) - len(found)
+        assert found == expected
+
+    await check()
+    for cluster, schema in (("c00", red), ("c01", blue), ("c02", red), ("c05", spec_schema(color={"type": "string", "default": "green"}))):
+        definition = f"/clusters/{cluster}{CRDS}/widgets.example.com"
+        present = await api.ok("GET", definition)
+        present["spec"]["versions"][0]["schema"] = make_crd(schema=schema)["spec"]["versions"][0]["schema"]
+        await api.ok("PUT", definition, present)
+        await check()
+    for cluster in ("c04", "c07", "c15"):
+        await api.ok("DELETE", f"/clusters/{cluster}{CRDS}/widgets.example.com")
+    await api.ok("DELETE", "/clusters/c06/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")
+    async with asyncio.timeout(10):
+        while len(items := (await api.ok("GET", ALL_WIDGETS))["items"]) > 32 - 4:
+            await asyncio.sleep(0.01)
+    assert [item["metadata"]["name"] for item in items if item["metadata"]["clusterName"] in {"c04", "c06", "c07", "c15"}] == ["two"] * 4
+    await check()
