@@ -64,7 +64,7 @@ async def test_a_read_that_is_cancelled_ends_its_snapshot(tmp_path: Path) -> Non
 
 
 async def test_a_damaged_value_is_named(tmp_path: Path) -> None:
-    """As `get` does."""
+    """A damaged value makes the read fail with its key, and no other key fails."""
     path = tmp_path / "store.db"
     async with SQLiteStorage(path) as storage:
         await storage.transact([], [Put("/a/first", b"1")])  # the first row is read when the file is opened

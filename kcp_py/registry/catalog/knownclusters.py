@@ -61,7 +61,7 @@ def record_of(known: Mapping[str, KnownClusters]) -> dict[str, Any] | None:
 
 
 def known_of(record: Mapping[str, Any]) -> dict[str, KnownClusters] | None:
-    """What a record says; None where it is none that this module has made."""
+    """The content of a record; None for one that `record_of` has not made."""
     definitions = record.get("definitions")
     if not isinstance(definitions, dict):
         return None

@@ -9,7 +9,7 @@ there is a `metadata.deletionTimestamp`. A stored CRD is recognized if it is, by
 with the known SPEC, and the known STATUS but for the times of its conditions, and if neither `"deletionTimestamp":` nor `"status":` occurs
 before SPEC. All others are parsed. Stored objects are the output of one encoder, without a repeated member.
 
-The text of a tenant cannot change what is recognized. SPEC and STATUS are complete values, and only the brace of the document follows.
+Texts of tenants cannot make a CRD pass for another one. SPEC and STATUS are complete values, and only the brace of the document follows.
 So exactly one value is open where SPEC begins: it is a member of the document itself, and not of something in `metadata`.
 """
 

@@ -73,6 +73,6 @@ def test_a_record_of_very_many_definitions_names_fewer_clusters() -> None:
     ],
 )
 def test_what_is_no_record_is_not_used(definitions: Any) -> None:
-    """Counts that are not positive, more clusters than are counted, names that are none."""
+    """Counts that are not positive, more clusters than are counted, texts that cannot be names."""
     assert known_of({"definitions": definitions}) is None
     assert known_of({}) is None

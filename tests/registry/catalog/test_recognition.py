@@ -49,7 +49,7 @@ class Loader:
         return compiled
 
     async def check(self, value: bytes) -> CompiledCRD | None:
-        """What is recognized, which is what parsing gives."""
+        """The compiled form that is found, which must be that of parsing."""
         found = self.known.find(NAME, value)
         assert found is None or found is await self.parsed(value)
         return found
