@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
-from weakref import ref
 
 import structlog
 
 from kcp_py.aio.cooperative import TimeSlice
-from kcp_py.aio.lru import LRU
 from kcp_py.apimachinery.kinds import GroupResource
 from kcp_py.logicalcluster import Name
 from kcp_py.registry.catalog.compilation import CompiledCRD, CompiledCRDs, HeldNames, same_content
 from kcp_py.registry.catalog.crdindex import CRDIndex
-from kcp_py.registry.catalog.recognition import KnownDefinitions
+from kcp_py.registry.catalog.lonecrds import LoneCRDs
 from kcp_py.registry.catalog.source import Dependency, EndedWatches, ResourceSource
 from kcp_py.registry.clusterbudget import ClusterBudget, Part, Shared
 from kcp_py.registry.clustercache import ClusterCache
@@ -26,14 +24,12 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.store.access import Access
 from kcp_py.storage.contract import Compare, KeyValue, Storage
 from kcp_py.storage.keys import ResourceKeys, crd_name_of, custom_resource_keys
-from kcp_py.storage.manykeys import read_each
 from kcp_py.storage.paging import read_pages
 from kcp_py.watchcache import Fanout, ObjectEvent
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("kcp_py.registry")
 
 
-_GLANCED: Final = 32
 _READ_FIRST: Final = 16
 _READ_TOGETHER: Final = 64
 """CRDs of one name that are read at once for requests over all clusters."""
@@ -60,6 +56,7 @@ class CRDSource(ResourceSource):
         self._fanout = fanout
         self.keys = keys
         self._crds = _CRDCache(access.storage, compiled, keys, budget=access.budget)
+        self._lone = LoneCRDs(access.storage, compiled)
         self.index = CRDIndex(access.storage, keys)
         access.observe(keys.prefix, self._crds)
         fanout.listen(keys.prefix, self._changed)
@@ -76,7 +73,7 @@ class CRDSource(ResourceSource):
         known = self._crds.peek(cluster)
         if known is not None:
             return found.served if (found := known.get(key)) is not None else ()
-        (item,), (compiled,), _ = await self._crds.read_alone(name, [key])
+        (item,), (compiled,), _ = await self._lone.read(name, [key])
         return _loaded(item, compiled.names, compiled).served if item is not None and compiled is not None else ()
 
     async def resource_in_each(self, clusters: Sequence[Name], resource: GroupResource) -> Sequence[Sequence[Served]]:
@@ -94,7 +91,7 @@ class CRDSource(ResourceSource):
         together = _READ_FIRST
         while unknown:
             read, unknown = unknown[:together], unknown[together:]
-            items, compiled, size = await self._crds.read_alone(name, [key for _, key in read])
+            items, compiled, size = await self._lone.read(name, [key for _, key in read])
             for (at, _), item, form in zip(read, items, compiled, strict=True):
                 if item is not None and form is not None:
                     found[at] = [Served(one, item.mod_revision, per_cluster=True, shared=form) for one in form.resources]
@@ -144,6 +141,7 @@ class CRDSource(ResourceSource):
     def clear(self) -> None:
         """`ResourceSource.clear`."""
         self._crds.clear()
+        self._lone.clear()
         self.index.clear()
 
     def _changed(self, event: ObjectEvent) -> None:
@@ -222,8 +220,6 @@ _CRD_BYTES: Final = 300
 """Of a CRD in a cluster, without its compiled form and the resources in the table of the cluster."""
 _NAMES_BYTES: Final = 900
 """Of the names of a CRD where they are not those of its compiled form."""
-_PARSED: Final = 4_000
-"""CRDs that are not parsed again when requests over all clusters read them again; about 300 bytes each."""
 
 
 class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
@@ -237,11 +233,6 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
         self._keys = keys
         self._progress: dict[Name, _Progress] = {}
         self._kept: Part[Name] = budget.part("definitions", self._forget)
-        self._parsed: LRU[str, tuple[int, ref[CompiledCRD]]] = LRU(_PARSED)
-        """Key -> the revision of what `read_alone` has parsed last, and its compiled form, which others keep."""
-        self._recognized = KnownDefinitions()
-        self._glanced: LRU[CompiledCRD, bool] = LRU(_GLANCED)
-        """The compiled forms that `read_alone` has found last."""
 
     def changed(self, cluster: Name, key: str, *, gone: bool) -> None:
         """The feed has brought a change of a CRD."""
@@ -268,50 +259,6 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
                 size += _NAMES_BYTES
         self._kept.hold(cluster, size, shared)
 
-    async def read_alone(self, name: str, keys: Sequence[str]) -> tuple[Sequence[KeyValue | None], Sequence[CompiledCRD | None], int]:
-        """CRDs of one name as they are stored, without keeping them: requests over all clusters read one of each.
-
-        Returns:
-            Them, their compiled forms (None for those that serve nothing), and their size.
-
-        Raises:
-            StorageError: the store cannot be read.
-        """
-        found: list[CompiledCRD | None] = []
-        size = 0
-        turns = TimeSlice()
-        used = None
-        items = await read_each(self._storage, keys)
-        for item in items:
-            if item is None:
-                found.append(None)
-                continue
-            size += len(item.value)
-            compiled = self._recognized.find(name, item.value)
-            if compiled is None:
-                await turns.yield_if_due()
-                compiled = await self._compiled_alone(name, item)
-            if compiled is not used and compiled is not None:
-                # Compiled forms go with their last user, and the next cluster is likely to need one of the same few.
-                used = compiled
-                self._glanced.set(compiled, True)
-            found.append(compiled)
-        return items, found, size
-
-    async def _compiled_alone(self, name: str, item: KeyValue) -> CompiledCRD | None:
-        """The compiled form of a CRD that is not recognized by its content."""
-        revision, known = self._parsed.get(item.key) or (0, _gone)
-        if revision == item.mod_revision and (compiled := known()) is not None:
-            # Parsing a CRD to find its compiled form takes longer than all else.
-            return compiled
-        compiled = (await self._read(item, told=True)).compiled
-        if compiled is not None:
-            self._parsed.set(item.key, (item.mod_revision, ref(compiled)))
-            if self._glanced.get(compiled):
-                # Of more than one cluster.
-                self._recognized.learn(name, item.value, compiled)
-        return compiled
-
     def _forget(self, cluster: Name) -> object:
         """Keep nothing of a cluster. Returns its CRDs, to be freed one by one."""
         progress = self._progress.pop(cluster, None)
@@ -319,8 +266,6 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
 
     def clear(self) -> None:
         super().clear()
-        self._parsed = LRU(_PARSED)
-        self._recognized.clear()
         self._progress.clear()
         self._kept.clear()
 
@@ -381,10 +326,10 @@ class _CRDCache(ClusterCache[Mapping[str, _LoadedCRD] | None]):
                 await time_slice.yield_if_due()
         return loaded
 
-    async def _read(self, item: KeyValue, *, told: bool = False) -> _LoadedCRD:
-        """A CRD as it is stored. `told`: one that cannot be served is logged elsewhere."""
+    async def _read(self, item: KeyValue) -> _LoadedCRD:
+        """A CRD as it is stored."""
         names, compiled, error = await self._compiled.load(item.value)
-        if error is not None and not told:
+        if error is not None:
             # Another server, or another version of this one, has written it: all other CRDs of the cluster are served.
             key = self._keys.parse(item.key)
             _log.warning("definition_not_served", cluster=key.cluster, name=key.name, error=repr(error))
@@ -409,7 +354,3 @@ def _loaded(item: KeyValue, names: HeldNames | None, compiled: CompiledCRD) -> _
         Served(resource, item.mod_revision, guards, life, origin, per_cluster=True, shared=compiled) for resource in compiled.resources
     ]
     return _LoadedCRD(item.mod_revision, names, served, compiled)
-
-
-def _gone() -> None:
-    """As a reference to a compiled form that is kept no longer."""
