@@ -47,13 +47,14 @@ class LRU(Generic[K, V]):
     def set(self, key: K, value: V) -> None:
         """Add or replace an entry. A value that is heavier than the whole capacity is not kept."""
         if self._weigh is not None:
-            self.pop(key)
             weight = self._weigh(value)
             if weight > self._capacity:
+                self.pop(key)
                 return
+            self._weight += weight - self._weights.get(key, 0)
             self._weights[key] = weight
-            self._weight += weight
             self._values[key] = value
+            self._values.move_to_end(key)
             while self._weight > self._capacity:
                 gone, _ = self._values.popitem(last=False)
                 self._weight -= self._weights.pop(gone)

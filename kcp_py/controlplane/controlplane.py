@@ -40,6 +40,7 @@ from kcp_py.registry.catalog.crdrecord import run_crd_record
 from kcp_py.registry.clusterbudget import ClusterBudget
 from kcp_py.registry.quota import QuotaLedger
 from kcp_py.registry.store import Access
+from kcp_py.registry.store.decoded import DECODED_BYTES, DecodedObjects
 from kcp_py.registry.webhookservices import ClusterServices
 from kcp_py.request.requestinfo import RequestInfo
 from kcp_py.request.user import UserInfo
@@ -225,7 +226,8 @@ class ControlPlane(Extensions):
             max_bytes=options.watch_history_bytes,
             watcher_buffer=options.watch_buffer_events,
         )
-        access = Access(storage, clock=clock.time, budget=ClusterBudget(options.cluster_cache_bytes))
+        budget, decoded = ClusterBudget(options.cluster_cache_bytes), DecodedObjects(DECODED_BYTES // options.workers)
+        access = Access(storage, clock=clock.time, budget=budget, decoded=decoded)
 
         async def service_of_tenant(service: Service) -> tuple[str, int] | None:
             return await cluster_services.find(service)

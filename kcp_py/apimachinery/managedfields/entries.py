@@ -161,8 +161,8 @@ def encode_entries(managed: Managed) -> list[dict[str, Any]]:
 
 
 def _order(managed: Managed, manager: Manager) -> tuple[str, str, str, str, str]:
-    version = managed.owners[manager].api_version
-    return manager.operation, managed.times.get(manager, ""), manager.name, version, manager.subresource
+    name, operation, subresource, _ = manager
+    return operation, managed.times.get(manager, ""), name, managed.owners[manager].api_version, subresource
 
 
 def encode_entry(manager: Manager, version: str, time: str | None, *, fields: FieldSet) -> dict[str, Any]:
@@ -174,17 +174,18 @@ def encode_entry(manager: Manager, version: str, time: str | None, *, fields: Fi
         time: RFC 3339 time of the last change, if it is known.
         fields: in the order of `fieldsets.ordered`.
     """
+    name, operation, subresource, _ = manager
     entry: dict[str, Any] = {}
-    if manager.name:
-        entry["manager"] = manager.name
-    entry["operation"] = manager.operation
+    if name:
+        entry["manager"] = name
+    entry["operation"] = operation
     entry["apiVersion"] = version
     if time is not None:
         entry["time"] = time
     entry["fieldsType"] = FIELDS_V1
     entry["fieldsV1"] = fields
-    if manager.subresource:
-        entry["subresource"] = manager.subresource
+    if subresource:
+        entry["subresource"] = subresource
     return entry
 
 

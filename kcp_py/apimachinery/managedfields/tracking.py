@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -168,14 +167,18 @@ def track_apply(
         if first in managed.owners:
             managed.times[first] = writer.time
     manager = Manager(writer.name, APPLY, writer.subresource)
-    laid = partial(apply, versions, before, config, managed.owners, manager, ignored=writer.ignored, unowned=_SERVERS, adapted=adapted)
+    owners = managed.owners
     try:
-        new, owners = laid(force=force)
+        new, owners = apply(
+            versions, before, config, owners, manager, force=force, ignored=writer.ignored, unowned=_SERVERS, adapted=adapted
+        )
     except ConflictsError as error:
         if writer.name != KUBECTL:
             raise
         _refuse_unless_migrated(error, versions, before)
-        new, owners = laid(force=True)
+        new, owners = apply(
+            versions, before, config, owners, manager, force=True, ignored=writer.ignored, unowned=_SERVERS, adapted=adapted
+        )
     managed.owners = _stripped(owners, managed.owners, adapted=adapted)
     # An entry that is new while nothing changes has no time, as upstream.
     if manager in managed.owners and new is not before and (new != before or not equal(new, before)):

@@ -114,7 +114,7 @@ async def applied(
     if owners:
         new["metadata"]["managedFields"] = owners
     if not resource.typed:
-        _restore_nulls({field: value for field, value in config.items() if field != "metadata"}, new)
+        _restore_nulls(config, new, outside="metadata")
     check_identity(new, target)
     metadata = new["metadata"]
     if resource.namespaced:
@@ -222,12 +222,16 @@ def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> 
     warnings.extend(warning_lines(repeated))
 
 
-def _restore_nulls(config: dict[str, Any], obj: dict[str, Any]) -> None:
-    """Put back, in place, the nulls of a configuration that were dropped: an apply is refused for those that its schema does not allow."""
+def _restore_nulls(config: dict[str, Any], obj: dict[str, Any], *, outside: str = "") -> None:
+    """Put back, in place, the nulls of a configuration that were dropped: an apply is refused for those that its schema does not allow.
+
+    The field `outside` is left alone.
+    """
     for field, value in config.items():
         if value is None:
-            obj.setdefault(field, None)
-        elif isinstance(value, dict) and isinstance(obj.get(field), dict):
+            if field != outside:
+                obj.setdefault(field, None)
+        elif isinstance(value, dict) and field != outside and isinstance(obj.get(field), dict):
             _restore_nulls(value, obj[field])
 
 

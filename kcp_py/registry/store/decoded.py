@@ -26,9 +26,9 @@ from kcp_py.storage.contract import KeyValue
 
 DECODED_BYTES: Final = 24 * 1024 * 1024
 """Memory of all decoded objects, about."""
-_FACTOR: Final = 5
-"""Bytes that a decoded object takes, by the bytes of its stored form."""
-_BOOKKEEPING: Final = 1024
+_FACTOR: Final = 7
+"""Bytes that a decoded object takes with its stored form, by the bytes of that: four to seven for objects with many small fields."""
+_BOOKKEEPING: Final = 512
 
 
 class Decoded:

@@ -121,7 +121,7 @@ async def test_memory_is_bounded(world: World, decoded: DecodedObjects) -> None:
     item = await updated(world, 2)
     found = decoded.find(served, item)
     assert found is not None
-    few = DecodedObjects(3 * (1024 + 5 * len(item.value)))
+    few = DecodedObjects(3 * (512 + 7 * len(item.value)))
     for number in range(5):
         few.keep(str(number), found)
     assert len(few) == 3
