@@ -60,7 +60,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
         if current is None:
             return (await applied(request, config, None, len(body)))[0]
         revision, decoded = str(current.item.mod_revision), current.decoded
-        if decoded is None:
+        if decoded is None or not decoded.conforms():
             live = await current.load()
             live["metadata"]["resourceVersion"] = revision
         else:

@@ -17,11 +17,14 @@ import orjson
 
 from kcp_py.aio.lru import LRU
 from kcp_py.aio.offload import Inline
+from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.managedfields.entries import Managed
-from kcp_py.apimachinery.meta.decoding import drop_malformed_fields
+from kcp_py.apimachinery.meta.decoding import drop_malformed_fields, prune_object_meta
 from kcp_py.registry.custom_resources import CustomResourceStrategy
-from kcp_py.registry.rendering import encode_stored, stored_form
+from kcp_py.registry.rendering import encode_stored, stored_form, strip_server_fields
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.schema.contract import CompiledSchema
+from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.storage.contract import KeyValue
 
 DECODED_BYTES: Final = 24 * 1024 * 1024
@@ -34,9 +37,9 @@ _BOOKKEEPING: Final = 512
 class Decoded:
     """A decoded object, and facts about it that spare the next write some work. Its parts are never changed."""
 
-    __slots__ = ("managed", "obj", "resource", "sound", "value")
+    __slots__ = ("_conforms", "managed", "obj", "resource", "sound", "value")
 
-    def __init__(self, value: bytes, resource: ServedResource, obj: dict[str, Any]) -> None:
+    def __init__(self, value: bytes, resource: ServedResource, obj: dict[str, Any], before: Decoded | None = None) -> None:
         self.value: Final = value
         """The stored form."""
         # The compiled form of a CRD goes when no cluster uses it.
@@ -47,6 +50,19 @@ class Decoded:
         """What its managedFields say; None where that has to be worked out."""
         self.sound = False
         """Whether its metadata are known to be valid."""
+        # A write takes all parts from its request, which has undergone the changes, and from the object before.
+        self._conforms: bool | None = True if before is not None and before._conforms else None  # noqa: SLF001 - its own class
+
+    def conforms(self) -> bool:
+        """Whether the changes that requests undergo, such as pruning and defaults, leave the object as it is. It is worked out once.
+
+        Only then requests may begin with parts of it: those changes are made in place. An object that other programs have written into
+        the store may have fields that its schema does not have.
+        """
+        if self._conforms is None:
+            resource = self.resource()
+            self._conforms = resource is not None and len(self.value) <= Inline.TRANSFORM and _is_conforming(self.obj, resource.schema)
+        return self._conforms
 
 
 class DecodedObjects:
@@ -77,11 +93,14 @@ class DecodedObjects:
         """Keep an object until memory is needed for others."""
         self._objects.set(key, decoded)
 
-    def written(self, key: str, resource: ServedResource, stored: dict[str, Any], value: bytes, *, managed: Managed | None) -> None:
+    def written(
+        self, key: str, before: Decoded, resource: ServedResource, *, stored: dict[str, Any], value: bytes, managed: Managed | None
+    ) -> None:
         """Keep an object that was just written.
 
         Args:
             key: of the object.
+            before: what the write began with.
             resource: whose objects are shared.
             stored: the object in the storage version. Nothing changes its parts from now on.
             value: its stored form.
@@ -89,7 +108,7 @@ class DecodedObjects:
         """
         obj = stored_form(stored)
         obj["apiVersion"] = resource.group_version
-        decoded = Decoded(value, resource, obj)
+        decoded = Decoded(value, resource, obj, before)
         if managed is not None and bool(managed.owners) == ("managedFields" in obj["metadata"]):
             decoded.managed = managed
         decoded.sound = True
@@ -103,6 +122,18 @@ class DecodedObjects:
 def shares_objects(resource: ServedResource) -> bool:
     """Whether writes of the objects of a resource leave what they get as it is."""
     return type(resource.strategy) is CustomResourceStrategy and resource.converter is None and resource.schema is resource.storage_schema
+
+
+def _is_conforming(obj: dict[str, Any], schema: CompiledSchema) -> bool:
+    copied: dict[str, Any] = orjson.loads(orjson.dumps(obj))
+    strip_server_fields(copied)
+    prune_object_meta(copied["metadata"])
+    schema.prune(copied)
+    try:
+        schema.default(copied, Inline.TRANSFORM)
+    except TooManyDefaultsError:
+        return False
+    return identical(copied, obj)
 
 
 def _weight(decoded: Decoded) -> int:

@@ -107,7 +107,9 @@ class Current:
         """The object as `load_one` gives it, for the caller to keep and to change."""
         resource, item = self._served.resource, self.item
         if self.intact or self.decoded is not None:
-            again: dict[str, Any] = orjson.loads(item.value)
+            # Objects that were just written are shared whatever their size.
+            large = len(item.value) > Inline.TRANSFORM
+            again: dict[str, Any] = await offload(orjson.loads, item.value) if large else orjson.loads(item.value)
             again["apiVersion"] = resource.group_version
             return again
         if resource.converter is None and resource.schema is resource.storage_schema and self._is_small_and_fresh():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 from typing import Any
 
 import orjson
 import pytest
 
+from kcp_py.aio.offload import Inline
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.managedfields.entries import decode_entries
 from kcp_py.client import LocalClient
@@ -288,3 +290,58 @@ async def test_sharing_changes_nothing(seed: int) -> None:
             assert one.access.decoded.altered() == []
         assert len(one.access.decoded) == 3
         assert refused < 200
+
+
+async def test_an_apply_begins_with_no_parts_that_it_would_change(world: World, decoded: DecodedObjects) -> None:
+    """Fields that the schema does not have are dropped from the object that an apply makes, and not from the shared one."""
+    crd = make_crd()
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "properties": {"size": {"type": "integer"}, "deep": {"type": "object", "properties": {"b": {"type": "integer", "default": 4}}}},
+    }
+    await world.client.patch(TEAM, CRDS, "", "widgets.example.com", document={"spec": {"versions": crd["spec"]["versions"]}})
+    await world.rewrite(KEY.format("one"), lambda obj: obj["spec"].update(size=1, deep={"unknown": 1}))
+    served, item = await world.served(WIDGETS), await item_of(world)
+    found = decoded.find(served, item)
+    assert found is not None
+    assert not found.conforms()
+    decoded.keep(item.key, found)
+    config = widget("one", labels={"c": "!"}) | {"spec": {"size": 1}}
+    with pytest.raises(StatusError):
+        await world.client.apply(TEAM, WIDGETS, config, force=True)
+    assert decoded.altered() == []
+    applied = await world.client.apply(TEAM, WIDGETS, widget("one") | {"spec": {"size": 1}}, force=True)
+    assert applied["spec"] == {"size": 1, "deep": {"b": 4}}
+    assert applied["metadata"]["generation"] == found.obj["metadata"]["generation"] + 1
+
+
+async def test_what_a_write_makes_of_an_object_that_conforms_does_so_too(world: World, decoded: DecodedObjects) -> None:
+    """It is not worked out again, and also large objects are shared with applies."""
+    served = await world.served(WIDGETS)
+    first = decoded.find(served, await updated(world, 2))
+    assert first is not None
+    assert first.conforms()
+    obj = await world.client.get(TEAM, WIDGETS, "default", "one")
+    large = {**obj["metadata"], "annotations": {"a": "x" * Inline.TRANSFORM}}
+    await world.client.update(TEAM, WIDGETS, {**obj, "metadata": large})
+    second = decoded.find(served, await item_of(world))
+    assert second is not None
+    assert second.conforms()
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_a_large_object_is_decoded_in_a_thread(world: World, decoded: DecodedObjects, *, large: bool) -> None:
+    """An update leaves also a large object. A request that changes a copy of it does not keep the event loop while that is made."""
+    obj = await world.client.get(TEAM, WIDGETS, "default", "one")
+    text = "x" * (Inline.TRANSFORM if large else 1)
+    await world.client.update(TEAM, WIDGETS, {**obj, "spec": {"size": 2}, "metadata": {**obj["metadata"], "annotations": {"a": text}}})
+    served, item = await world.served(WIDGETS), await item_of(world)
+    found = decoded.find(served, item)
+    assert found is not None
+    assert found.sound
+    loading = Current(served, item, found).load()
+    step: Any = None
+    with suppress(StopIteration):
+        step = loading.send(None)
+    loading.close()
+    assert isinstance(step, asyncio.Future) is large
