@@ -35,6 +35,17 @@ class Configuration(NamedTuple):
     """The strict decoding errors about repeated keys."""
 
 
+class Applied(NamedTuple):
+    """What a configuration makes of an object."""
+
+    obj: dict[str, Any]
+    """With its owners."""
+    managed: Managed
+    """What its managedFields say."""
+    conforms: bool
+    """Whether the object is as pruning and defaults leave it: nulls of the configuration that these drop are put back."""
+
+
 async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResult:
     """Apply a configuration to a stored object; `created` tells whether that made the object.
 
@@ -58,7 +69,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
         if current is None and target.subresource:
             raise errors.not_found(target.resource.group_resource, target.name)
         if current is None:
-            return (await applied(request, config, None, len(body)))[0]
+            return (await applied(request, config, None, len(body))).obj
         revision, decoded = str(current.item.mod_revision), current.decoded
         if decoded is None or not decoded.conforms():
             live = await current.load()
@@ -66,7 +77,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
         else:
             live = {**decoded.obj, "metadata": {**decoded.obj["metadata"], "resourceVersion": revision}}
         known = decoded.managed if decoded is not None else None
-        new, current.noted = await applied(request, config, live, len(body) + len(current.item.value), known=known)
+        new, current.noted, current.conforming = await applied(request, config, live, len(body) + len(current.item.value), known=known)
         return new
 
     return await update(access, request, transform, may_create=True)
@@ -74,7 +85,7 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
 
 async def applied(
     request: WriteRequest, configuration: Configuration, live: dict[str, Any] | None, size: int, *, known: Managed | None = None
-) -> tuple[dict[str, Any], Managed]:
+) -> Applied:
     """What a configuration makes of an object, with its owners: pruned, with defaults, and of the name of the request.
 
     Args:
@@ -83,9 +94,6 @@ async def applied(
         live: the object with its resourceVersion; None where there is none. The result shares parts of it.
         size: bytes of both, about.
         known: what the managedFields of `live` say, where that is known.
-
-    Returns:
-        The new object, and what its managedFields say.
 
     Raises:
         StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type.
@@ -113,8 +121,7 @@ async def applied(
     await conform(new, resource, Decoding(large=size > Inline.PARSE["json"]), field_validation="Ignore", warnings=request.warnings)
     if owners:
         new["metadata"]["managedFields"] = owners
-    if not resource.typed:
-        _restore_nulls(config, new, outside="metadata")
+    restored = not resource.typed and _restore_nulls(config, new, outside="metadata")
     check_identity(new, target)
     metadata = new["metadata"]
     if resource.namespaced:
@@ -124,7 +131,7 @@ async def applied(
         if not target.view.keeps_metadata:
             raise other_uid(target, given)
         metadata["uid"] = uid
-    return new, managed
+    return Applied(new, managed, conforms=not restored)
 
 
 async def part_configuration(request: WriteRequest, body: bytes) -> dict[str, Any]:
@@ -222,17 +229,25 @@ def _strict(repeated: list[str], options: PatchOptions, warnings: list[str]) -> 
     warnings.extend(warning_lines(repeated))
 
 
-def _restore_nulls(config: dict[str, Any], obj: dict[str, Any], *, outside: str = "") -> None:
+def _restore_nulls(config: dict[str, Any], obj: dict[str, Any], *, outside: str = "") -> bool:
     """Put back, in place, the nulls of a configuration that were dropped: an apply is refused for those that its schema does not allow.
 
     The field `outside` is left alone.
+
+    Returns:
+        Whether there were any.
     """
+    restored = False
     for field, value in config.items():
+        if field == outside:
+            continue
         if value is None:
-            if field != outside:
-                obj.setdefault(field, None)
-        elif isinstance(value, dict) and field != outside and isinstance(obj.get(field), dict):
-            _restore_nulls(value, obj[field])
+            if field not in obj:
+                obj[field] = None
+                restored = True
+        elif isinstance(value, dict) and isinstance(obj.get(field), dict):
+            restored |= _restore_nulls(value, obj[field])
+    return restored
 
 
 def _scaled(scale: dict[str, Any], target: Resolved, paths: ScalePaths) -> dict[str, Any]:

@@ -293,7 +293,7 @@ class ComputedObjects:
 
     async def _applied(self, request: WriteRequest, configuration: Configuration, size: int, before: bytes | None) -> Object:
         live = orjson.loads(before) if before is not None else None
-        obj, _ = await applied(request, configuration, live, size + len(before or b""))
+        obj = (await applied(request, configuration, live, size + len(before or b""))).obj
         if before is None and (uid := obj["metadata"].get("uid")):
             raise uid_of_nothing(request.target.resource, request.target.name, uid)
         return obj

@@ -39,7 +39,7 @@ class Decoded:
 
     __slots__ = ("_conforms", "managed", "obj", "resource", "sound", "value")
 
-    def __init__(self, value: bytes, resource: ServedResource, obj: dict[str, Any], before: Decoded | None = None) -> None:
+    def __init__(self, value: bytes, resource: ServedResource, obj: dict[str, Any], *, conforms: bool | None = None) -> None:
         self.value: Final = value
         """The stored form."""
         # The compiled form of a CRD goes when no cluster uses it.
@@ -50,8 +50,12 @@ class Decoded:
         """What its managedFields say; None where that has to be worked out."""
         self.sound = False
         """Whether its metadata are known to be valid."""
-        # A write takes all parts from its request, which has undergone the changes, and from the object before.
-        self._conforms: bool | None = True if before is not None and before._conforms else None  # noqa: SLF001 - its own class
+        self._conforms = conforms
+
+    @property
+    def known_to_conform(self) -> bool:
+        """Whether `conforms` has been found to hold."""
+        return bool(self._conforms)
 
     def conforms(self) -> bool:
         """Whether the changes that requests undergo, such as pruning and defaults, leave the object as it is. It is worked out once.
@@ -94,7 +98,15 @@ class DecodedObjects:
         self._objects.set(key, decoded)
 
     def written(
-        self, key: str, before: Decoded, resource: ServedResource, *, stored: dict[str, Any], value: bytes, managed: Managed | None
+        self,
+        key: str,
+        before: Decoded,
+        resource: ServedResource,
+        *,
+        stored: dict[str, Any],
+        value: bytes,
+        managed: Managed | None,
+        conforming: bool = True,
     ) -> None:
         """Keep an object that was just written.
 
@@ -105,10 +117,11 @@ class DecodedObjects:
             stored: the object in the storage version. Nothing changes its parts from now on.
             value: its stored form.
             managed: what its managedFields say; None where that has to be worked out.
+            conforming: whether all that it does not have from `before` conforms.
         """
         obj = stored_form(stored)
         obj["apiVersion"] = resource.group_version
-        decoded = Decoded(value, resource, obj, before)
+        decoded = Decoded(value, resource, obj, conforms=True if conforming and before.known_to_conform else None)
         if managed is not None and bool(managed.owners) == ("managedFields" in obj["metadata"]):
             decoded.managed = managed
         decoded.sound = True

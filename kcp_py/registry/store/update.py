@@ -177,7 +177,7 @@ async def _replace(access: Access, request: WriteRequest, current: Current, *, n
     revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced, limited=limited)
     result = StoreResult(stored, value, revision, deleted=finished)
     if decoded is not None and not finished:
-        access.decoded.written(item.key, decoded, resource, stored=stored, value=value, managed=managed)
+        access.decoded.written(item.key, decoded, resource, stored=stored, value=value, managed=managed, conforming=current.conforming)
     if resource.group_resource == RESOURCE_QUOTAS and not subresource:
         return await counted(access, item.key, result)
     return result

@@ -315,6 +315,30 @@ async def test_an_apply_begins_with_no_parts_that_it_would_change(world: World, 
     assert applied["metadata"]["generation"] == found.obj["metadata"]["generation"] + 1
 
 
+async def test_nulls_of_an_apply_stay_until_another_write_drops_them(world: World, decoded: DecodedObjects) -> None:
+    """An apply puts a null into an embedded object that a later apply drops, which the generation counts, as without shared objects."""
+    crd = make_crd()
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer"},
+            "template": {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    await world.client.patch(TEAM, CRDS, "", "widgets.example.com", document={"spec": {"versions": crd["spec"]["versions"]}})
+    template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"creationTimestamp": None}}
+    await world.client.apply(TEAM, WIDGETS, widget("one") | {"spec": {"size": 1}}, field_manager="other")
+    found = decoded.find(await world.served(WIDGETS), await item_of(world))
+    assert found is not None
+    assert found.conforms()
+    first = await world.client.apply(TEAM, WIDGETS, widget("one") | {"spec": {"template": template}}, field_manager="one")
+    assert first["spec"]["template"] == template
+    assert decoded.altered() == []
+    second = await world.client.apply(TEAM, WIDGETS, widget("one") | {"spec": {"size": 1}}, field_manager="two")
+    assert second["spec"]["template"]["metadata"] == {}
+    assert second["metadata"]["generation"] == first["metadata"]["generation"] + 1
+
+
 async def test_what_a_write_makes_of_an_object_that_conforms_does_so_too(world: World, decoded: DecodedObjects) -> None:
     """It is not worked out again, and also large objects are shared with applies."""
     served = await world.served(WIDGETS)
