@@ -27,6 +27,7 @@ class CustomResourceStrategy(Strategy):
     """The rules of custom resources that their schemas do not hold."""
 
     allow_unconditional_update = False
+    checks_malformed = True
 
     def __init__(self, version: Mapping[str, Any]) -> None:
         """The rules of one version, as its CRD has it."""

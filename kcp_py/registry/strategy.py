@@ -57,6 +57,9 @@ class Strategy:
     """Metadata that an update through `/status` takes from the stored object. Of custom resources, this is all of it."""
     qualifies_finalizers = False
     """Whether finalizers have to name a domain, but for those of Kubernetes itself."""
+    checks_malformed = False
+    """Whether the validation takes objects with values of wrong types, or without required fields. Others are called for objects only that
+    the schema accepts in this respect; the problems of the schema are the answer then."""
     error_group: str | None = None
     """The group of the kind in the messages about invalid objects, where it is another one than that of the request."""
     validate_name = staticmethod(names.dns_subdomain_problems)

@@ -36,6 +36,7 @@ class LogicalClusterStrategy(Strategy):
     """One object per cluster; its phase only goes forward and is repeated in a label."""
 
     allow_unconditional_update = False
+    checks_malformed = True
 
     def __init__(self, *, deletion_grace: float = 0.0, clock: Callable[[], float] = time.time) -> None:
         """Make the strategy.

@@ -33,6 +33,7 @@ __all__ = ["check"]
 _BLOCKING: Final = frozenset(
     {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
+_MALFORMED: Final = frozenset({"FieldValueRequired", "FieldValueTypeInvalid"})
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 )
@@ -79,14 +80,19 @@ async def check(
         problems = _metadata_problems(resource, metadata, old)
     view = view_of(resource, subresource)
     if old is not None and view.keeps_metadata:
-        problems += await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
-        problems += strategy.validate_status_update(obj, old)
+        violations = await offload(_status_violations, schema, obj, old) if large else schema.validate_status(obj, old)
+        problems += violations
+        if not _is_malformed(resource, violations):
+            problems += strategy.validate_status_update(obj, old)
         heavy = False
     else:
         unchanged = view.status_alone and old is not None and obj.get("spec") is old.get("spec")
-        problems += await offload(_violations, view, schema, obj, old) if large else view.violations(schema, obj, old)
+        violations = await offload(_violations, view, schema, obj, old) if large else view.violations(schema, obj, old)
+        problems += violations
         heavy = not unchanged and (many or strategy.is_heavy(obj))
-        if heavy:
+        if _is_malformed(resource, violations):
+            pass
+        elif heavy:
             problems += await offload(_strategy_violations, strategy, obj, old, subresource)
         else:
             problems += _strategy_violations(strategy, obj, old, subresource)
@@ -99,6 +105,13 @@ async def check(
     warnings.extend(await offload(strategy.warnings, obj, old) if heavy else strategy.warnings(obj, old))
     if not subresource and resource.group_resource in UNENFORCED:
         warnings.append(unenforced_warning(*resource.group_resource))
+
+
+def _is_malformed(resource: ServedResource, violations: list[FieldError]) -> bool:
+    """Whether the rules of the kind do not take an object of such a form. The decoder has checked the types of typed kinds."""
+    if not violations or resource.typed or resource.strategy.checks_malformed:
+        return False
+    return any(problem.reason in _MALFORMED for problem in violations)
 
 
 def _group_kind(resource: ServedResource) -> str:

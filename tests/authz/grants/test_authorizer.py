@@ -123,6 +123,18 @@ async def test_only_administrators_of_all_clusters_grant(api: Api) -> None:
     await api.ok("DELETE", f"{GRANTS}/theirs", token=ALICE)
 
 
+@pytest.mark.parametrize("change", [
+    {"clusters": None}, {"clusters": "all"}, {"clusters": {"names": [1]}}, {"clusters": {"selector": {"matchExpressions": [{"key": {}}]}}},
+    {"subjects": [{"kind": "ServiceAccount", "name": [{}], "namespace": 1}]}, {"rules": [None]}, {"rules": [{"verbs": "get"}]},
+])  # fmt: skip
+async def test_a_malformed_grant_is_refused(api: Api, change: dict[str, Any]) -> None:
+    """By the schema, and not by rules that expect its types; a missing field likewise."""
+    made = grant("maps", {"all": True})
+    spec = made["spec"] | change
+    for malformed in (spec, {field: value for field, value in spec.items() if field not in change}):
+        await api.fails(422, "POST", GRANTS, made | {"spec": malformed})
+
+
 async def test_grants_are_served_in_root_alone(api: Api) -> None:
     """Other clusters neither show the group nor take objects."""
     await fill(api, "team-a")

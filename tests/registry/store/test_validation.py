@@ -82,6 +82,25 @@ async def test_rules_come_last_and_only_on_objects_of_the_right_types() -> None:
     assert await said(thing({"n": 9})) == ["said"]
 
 
+class Refusing(Strategy):
+    """Reads a field that the schema requires."""
+
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
+        return [invalid("spec.n", obj["spec"]["n"] + 1, "no")]
+
+
+async def test_rules_of_a_kind_see_only_objects_of_the_right_types() -> None:
+    """A missing field or a wrong type is all that is reported then, unless the rules say that they take that."""
+    for spec, problem in (({}, "spec.n: Required value"), ({"n": "x"}, "spec.n: Invalid value: \"string\"")):
+        found = await said(thing(spec), strategy=Refusing())
+        assert len(found) == 2
+        assert found[0].startswith(problem)
+    assert "spec.n: Invalid value: 2: no" in await said(thing({"n": 1}), strategy=Refusing())
+    taking = GivenProblems(invalid("a", 1, "no"))
+    taking.checks_malformed = True
+    assert "a: Invalid value: 1: no" in await said(thing({}), strategy=taking)
+
+
 @pytest.mark.parametrize("heavy", [True, False])
 async def test_a_heavy_strategy_says_the_same(*, heavy: bool) -> None:
     """In a thread or not."""
