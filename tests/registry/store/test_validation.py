@@ -91,7 +91,7 @@ class Refusing(Strategy):
 
 async def test_rules_of_a_kind_see_only_objects_of_the_right_types() -> None:
     """A missing field or a wrong type is all that is reported then, unless the rules say that they take that."""
-    for spec, problem in (({}, "spec.n: Required value"), ({"n": "x"}, "spec.n: Invalid value: \"string\"")):
+    for spec, problem in (({}, "spec.n: Required value"), ({"n": "x"}, 'spec.n: Invalid value: "string"')):
         found = await said(thing(spec), strategy=Refusing())
         assert len(found) == 2
         assert found[0].startswith(problem)
