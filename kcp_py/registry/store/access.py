@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
+from kcp_py.aio.turns import Turns
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.timestamps import format_time
@@ -86,6 +87,9 @@ class Access:
 
     decoded: DecodedObjects = field(default_factory=DecodedObjects)
     """Objects that were updated lately."""
+
+    turns: Turns = field(default_factory=Turns)
+    """The writers of objects that several writers change at the same time, by key."""
 
     range_cache: RangeCache | None = field(init=False)
     """Cached parts of lists, where the store can report when they are outdated."""

@@ -56,38 +56,58 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
         StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
     cluster_state = request.target.cluster_state
-    _, served, namespace, name, subresource, _ = request.target
+    _, served, namespace, name, _, _ = request.target
     resource = served.resource
-    for _ in range(LOCK_ATTEMPTS):
-        item = await find(access, cluster_state, served, namespace, name)
-        if item is None:
-            if not may_create:
-                raise errors.not_found(resource.group_resource, name)
-            applied = request.manager is not None and request.manager.applied
-            obj = await transform(None)
-            if uid := obj["metadata"].get("uid"):
-                if applied:
-                    raise uid_of_nothing(resource, name, uid)
-                raise _other_uid(resource, name, uid, "")
-            if not (resource.strategy.allow_create_on_update or applied) or subresource:
-                raise errors.not_found(resource.group_resource, name)
-            obj["metadata"].pop("resourceVersion", None)
-            try:
-                return await create(access, request._replace(options=create_options_of(request.options)), obj)
-            except StatusError as error:
-                if error.reason != "AlreadyExists":
-                    raise
+    key = resource.keys.object_key(cluster_state.name, namespace, name)
+    turns, has_turn = access.turns, False
+    try:
+        for attempt in range(LOCK_ATTEMPTS):
+            # Chosen once: a plugin that gets rules meanwhile sees the next write, because this one began before.
+            steps = access.admission.steps("UPDATE", cluster_state.name, resource.group_resource, dry_run=request.options.dry_run)
+            plain = not steps.mutating and not steps.validating
+            # Of many writers that all read the same state only one would succeed, and all others would begin again, and again. A plugin or
+            # a webhook may write the object itself before it answers: such a write waits for no other and lets no other wait.
+            if plain and not has_turn and (attempt or key in turns):
+                await turns.take(key)
+                has_turn = True
+            item = await find(access, cluster_state, served, namespace, name)
+            if item is None:
+                if not may_create:
+                    raise errors.not_found(resource.group_resource, name)
+                created = await _create_missing(access, request, transform)
+                if created is not None:
+                    return created
                 continue  # another writer was faster: there is something to update now
-        # Chosen once: a plugin that gets rules meanwhile sees the next write, because this one began before.
-        steps = access.admission.steps("UPDATE", cluster_state.name, resource.group_resource, dry_run=request.options.dry_run)
-        plain = not steps.mutating and not steps.validating
-        current = Current(served, item, access.decoded.find(served, item) if plain else None)
-        new = await transform(current)
-        try:
-            return await _replace(access, request, current, new=new, steps=steps)
-        except ConflictError as conflict:
-            await check_conflict(access, cluster_state, conflict, resource.keys.object_key(cluster_state.name, namespace, name))
+            current = Current(served, item, access.decoded.find(served, item) if plain else None)
+            new = await transform(current)
+            try:
+                return await _replace(access, request, current, new=new, steps=steps)
+            except ConflictError as conflict:
+                await check_conflict(access, cluster_state, conflict, key)
+    finally:
+        if has_turn:
+            turns.give(key)
     raise errors.conflict(resource.group_resource, name, errors.OBJECT_MODIFIED)
+
+
+async def _create_missing(access: Access, request: WriteRequest, transform: Transform) -> StoreResult | None:
+    """Create the object; None where another writer has created it meanwhile."""
+    resource, name = request.target.served.resource, request.target.name
+    applied = request.manager is not None and request.manager.applied
+    obj = await transform(None)
+    if uid := obj["metadata"].get("uid"):
+        if applied:
+            raise uid_of_nothing(resource, name, uid)
+        raise _other_uid(resource, name, uid, "")
+    if not (resource.strategy.allow_create_on_update or applied) or request.target.subresource:
+        raise errors.not_found(resource.group_resource, name)
+    obj["metadata"].pop("resourceVersion", None)
+    try:
+        return await create(access, request._replace(options=create_options_of(request.options)), obj)
+    except StatusError as error:
+        if error.reason != "AlreadyExists":
+            raise
+    return None
 
 
 async def _replace(access: Access, request: WriteRequest, current: Current, *, new: dict[str, Any], steps: Steps) -> StoreResult:

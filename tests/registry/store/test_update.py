@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kcp_py.apimachinery.errors import OBJECT_MODIFIED, StatusError
 from kcp_py.apimachinery.kinds import GroupVersionResource
 from kcp_py.apimachinery.meta.options import UpdateOptions
 from kcp_py.logicalcluster import Name
+from kcp_py.registry.admission import AdmissionChain, AdmissionPlugin, Attributes
 from kcp_py.registry.clusterstate import StaleStateError
 from kcp_py.registry.store import Current, update
 from kcp_py.registry.store.access import LOCK_ATTEMPTS
@@ -93,12 +95,54 @@ async def test_the_loser_of_two_unlocked_updates_is_worked_out_again(world: Worl
 async def test_an_update_that_always_loses_is_a_conflict(world: World) -> None:
     """The number of attempts is bounded, where upstream has the request's time."""
     await world.create(config_map("one"))
-    rivals = [lambda n=n: world.update("one", data(rival=str(n))) for n in range(LOCK_ATTEMPTS)]
+    rivals = [lambda n=n: world.rewrite(ONE, data(rival=str(n))) for n in range(LOCK_ATTEMPTS)]
     world.storage.before_write(*rivals)
     with pytest.raises(StatusError) as caught:
         await world.update("one", data(a="second"))
     assert caught.value.message == MODIFIED
     assert (await world.stored(ONE) or {})["data"] == {"a": "b", "rival": str(LOCK_ATTEMPTS - 1)}
+
+
+async def test_many_writers_of_an_object_take_turns(world: World) -> None:
+    """None of them is refused, and few writes are worked out in vain, however many there are."""
+    await world.create(config_map("one"))
+    before, writers = world.storage.transactions, 2 * LOCK_ATTEMPTS
+    await asyncio.gather(*(world.update("one", data(**{f"w{n}": "x"})) for n in range(writers)))
+    assert len((await world.stored(ONE) or {})["data"]) == writers + 1
+    assert world.storage.transactions - before < 3 * writers
+    assert ONE not in world.registry.access.turns
+
+
+async def test_a_refused_writer_gives_its_turn_back(world: World) -> None:
+    """The object goes before its second attempt."""
+    await world.create(config_map("one"))
+    world.storage.before_write(lambda: world.delete("one"))
+    with pytest.raises(StatusError) as caught:
+        await world.update("one", data(a="c"))
+    assert caught.value.code == 404
+    assert ONE not in world.registry.access.turns
+
+
+async def test_a_write_that_plugins_see_waits_for_no_other(world: World) -> None:
+    """A plugin may write the object itself before it answers: the write that waits for it does not hold the other one up."""
+
+    class Writing(AdmissionPlugin):
+        """Writes the object that it is asked about, once."""
+
+        asked = 0
+
+        async def validate(self, attributes: Attributes) -> None:
+            del attributes
+            self.asked += 1
+            if self.asked in {1, 3}:
+                await world.update("one", data(plugin=str(self.asked)))
+
+    await world.create(config_map("one"))
+    plugin = Writing()
+    world.registry.access.admission = AdmissionChain((plugin,))
+    async with asyncio.timeout(30):
+        await world.update("one", data(a="c"))
+    assert (await world.stored(ONE) or {})["data"] == {"a": "c", "plugin": "3"}
 
 
 async def test_an_object_that_goes_in_the_middle_is_not_found(world: World) -> None:
