@@ -13,26 +13,27 @@ import types
 from collections.abc import Generator
 
 
-class _Requests(threading.local):
+class _Stages(threading.local):
     """Those of the event loop of a thread."""
 
-    between_stages = 0
+    ended = 0
 
 
-_requests = _Requests()
+_stages = _Stages()
 
 
 @types.coroutine
 def next_stage() -> Generator[None, None, None]:
     """Let other requests take the stage that this one has ended. Await it where nothing is half done."""
-    _requests.between_stages += 1
-    try:
-        # `asyncio.sleep(0)` does the same in two more frames.
-        yield
-    finally:
-        _requests.between_stages -= 1
+    _stages.ended += 1
+    # `asyncio.sleep(0)` does the same in two more frames.
+    yield
 
 
-def between_stages() -> int:
-    """How many requests of the event loop of this thread wait for their next stage, and so may become writes soon."""
-    return _requests.between_stages
+def stages_ended() -> int:
+    """How many stages the requests of the event loop of this thread have ended so far.
+
+    A request ends a stage in each iteration of the event loop until it becomes a write. While the number grows, there are requests that may
+    become writes soon. Requests that are given up, even with their event loop, are not mistaken for those: only what happens counts.
+    """
+    return _stages.ended

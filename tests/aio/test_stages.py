@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kcp_py.aio.stages import between_stages, next_stage
+from kcp_py.aio.stages import next_stage, stages_ended
 
 pytestmark = pytest.mark.anyio
 
@@ -25,24 +25,19 @@ async def test_stages_are_taken_together() -> None:
     assert seen == [0] * 4 + [1] * 4 + [2] * 4
 
 
-async def test_requests_between_stages_are_counted() -> None:
-    """A request is counted while it waits, and no longer when it goes on or is cancelled; other threads have counts of their own."""
-    counts: list[int] = []
-
-    async def request() -> None:
-        await next_stage()
-        counts.append(between_stages())
-
-    tasks = [asyncio.create_task(request()) for _ in range(3)]
+async def test_ended_stages_are_counted() -> None:
+    """When a request ends a stage, whether it goes on or is cancelled; other threads have counts of their own."""
+    before, others = stages_ended(), []
+    tasks = [asyncio.create_task(_stage()) for _ in range(3)]
     await asyncio.sleep(0)
-    assert between_stages() == 3
-    thread = threading.Thread(target=lambda: counts.append(between_stages()))
+    assert stages_ended() == before + 3
+    thread = threading.Thread(target=lambda: others.append(stages_ended()))
     thread.start()
     thread.join()
     tasks[2].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert counts == [0, 2, 1]
-    assert between_stages() == 0
+    assert stages_ended() == before + 3
+    assert others == [0]
 
 
 async def test_a_cancelled_request_ends_at_its_stage() -> None:
@@ -52,7 +47,6 @@ async def test_a_cancelled_request_ends_at_its_stage() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert between_stages() == 0
 
 
 async def _stage() -> None:

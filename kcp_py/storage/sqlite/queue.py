@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from kcp_py.aio.stages import between_stages
+from kcp_py.aio.stages import stages_ended
 from kcp_py.storage.contract import Compare, Operation
 
 LARGEST_GROUP: Final = 512
@@ -62,10 +62,10 @@ class WriteQueue:
         work are waited for, too.
         """
         requests = self._requests
-        seen = 0
+        seen = 0, stages_ended()
         until = perf_counter() + _LONGEST_GATHERING
-        while (seen < len(requests) or between_stages()) and len(requests) < LARGEST_GROUP and perf_counter() < until:
-            seen = len(requests)
+        while (found := (len(requests), stages_ended())) != seen and found[0] < LARGEST_GROUP and perf_counter() < until:
+            seen = found
             for _ in range(_QUIET_TURNS):
                 await asyncio.sleep(0)
         return [requests.popleft() for _ in range(min(len(requests), LARGEST_GROUP))]

@@ -64,6 +64,37 @@ async def test_a_group_does_not_grow_for_long() -> None:
     task.cancel()
 
 
+def test_a_group_waits_for_no_request_of_a_closed_loop() -> None:
+    """A program may close an event loop whose requests were not cancelled, and write in another one."""
+
+    async def endless() -> None:
+        while True:
+            await next_stage()
+
+    closed = asyncio.new_event_loop()
+    task = closed.create_task(endless())
+    closed.run_until_complete(asyncio.sleep(0))
+    closed.close()
+
+    async def iterations() -> int:
+        queue, found = WriteQueue(), 0
+
+        async def count() -> None:
+            nonlocal found
+            while True:
+                found += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        queue.put(_request(1))
+        await queue.gather()
+        counting.cancel()
+        return found
+
+    assert asyncio.run(iterations()) < 10
+    assert not task.done()
+
+
 async def test_a_group_is_bounded() -> None:
     """Writes beyond the largest group wait for the next one."""
     queue = WriteQueue()
