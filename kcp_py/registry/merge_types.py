@@ -45,7 +45,7 @@ class MergeTypes:
         """The forms of an object of a version and its type, where versions differ in `apiVersion` alone. Made once."""
         found = self._versions.get(api_version)
         if found is None or found.kind is not kind:
-            found = self._versions[api_version] = Versions(api_version, kind, self._renamed, self.get)
+            found = self._versions[api_version] = Versions(api_version, kind, self._renamed, self.get, key=object())
         return found
 
     def _renamed(self, obj: Any, version: str) -> tuple[MergeType, Any]:

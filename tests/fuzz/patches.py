@@ -207,7 +207,7 @@ def _apply(data: bytes) -> None:
         if not isinstance(value, dict) or type_problem(value) is not None or not isinstance(value.get("metadata"), dict):
             continue
         for kind in (KIND, DEDUCED):
-            versions = Versions("v1", kind, partial(_unchanged, kind))
+            versions = Versions("v1", kind, partial(_unchanged, kind), key=object())
             live = copy.deepcopy(ORIGINAL)
             try:
                 track_update(versions, None, live, ManagedWrite(name="first", time="2024-01-01T00:00:00Z"))

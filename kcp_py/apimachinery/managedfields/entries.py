@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet, FieldSetError, decode, ordered, union
-from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners, Versions
+from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 from kcp_py.apimachinery.meta.timestamps import normalize_time
 from kcp_py.golang.quoting import go_quote
 
@@ -38,13 +38,14 @@ class Managed:
         owners: manager -> what it owns.
         times: manager -> RFC 3339 time of its last change; managers without one are missing.
         in_order: identity -> set of fields whose members are in order already, such as one that was read from the store.
-        versions: the `Versions` to whose types all sets are adapted. The sets have no fields of the server then. None: not known.
+        versions: the key of the `Versions` to whose types all sets are adapted; None where it is not known. Adapted sets have no fields of
+            the server.
     """
 
     owners: Owners = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)
     in_order: dict[int, FieldSet] = field(default_factory=dict)
-    versions: Versions | None = None
+    versions: object = None
 
     def copy(self) -> Managed:
         """A copy for a further write, which replaces owners and sets, and changes times in place."""

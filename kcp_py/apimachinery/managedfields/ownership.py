@@ -73,6 +73,8 @@ class Versions(NamedTuple):
     """(object, version) -> (type there, object there). Raises `MissingVersionError`."""
     type_in: Callable[[str], MergeType | None] = _unknown
     """Version -> type there; None for versions that are no longer served."""
+    key: object = None
+    """What identifies these forms without keeping them in memory; None where they are made for one write."""
 
     def at(self, obj: Any, version: str) -> tuple[MergeType, Any]:
         """The object in a version."""

@@ -123,7 +123,7 @@ def track_update(
         return None
     manager = Manager(writer.name, UPDATE, writer.subresource, versions.version)
     before = _comparable(live, new) if live is not None else empty or {}
-    adapted = managed.versions is versions
+    adapted = managed.versions is not None and managed.versions is versions.key
     owners, taken = update(versions, before, new, managed.owners, manager, ignored=writer.ignored, unowned=_SERVERS, adapted=adapted)
     managed.owners = _stripped(owners, managed.owners, adapted=adapted)
     if taken and manager in managed.owners:
@@ -159,7 +159,7 @@ def track_apply(
         DuplicateKeyError: a list in `config` has items with the same keys.
     """
     managed = known.copy() if known is not None else _decoded((live or {}).get("metadata", {}).get("managedFields"))
-    adapted = managed.versions is versions
+    adapted = managed.versions is not None and managed.versions is versions.key
     before = {} if live is None else _without_entries(live)
     if live is not None and not managed.owners:
         first = Manager(BEFORE_FIRST_APPLY, UPDATE, writer.subresource, versions.version)
@@ -337,5 +337,5 @@ def _written(obj: dict[str, Any], managed: Managed, versions: Versions) -> Manag
     entries = encode_entries(managed)
     if entries:
         obj["metadata"]["managedFields"] = entries
-    managed.versions = versions
+    managed.versions = versions.key
     return managed

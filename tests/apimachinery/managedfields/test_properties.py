@@ -76,7 +76,7 @@ def members(fields: FieldSet) -> set[tuple[str, ...]]:
 
 
 def versions(kind: MergeType = KIND) -> Versions:
-    return Versions("v1", kind, lambda obj, _version: (kind, obj))
+    return Versions("v1", kind, lambda obj, _version: (kind, obj), key=object())
 
 
 def obj_of(spec: Any) -> dict[str, Any]:

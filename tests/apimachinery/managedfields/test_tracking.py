@@ -34,7 +34,7 @@ V1 = "example.com/v1"
 
 
 def versions(kind: MergeType = KIND) -> Versions:
-    return Versions(V1, kind, lambda obj, _version: (kind, obj))
+    return Versions(V1, kind, lambda obj, _version: (kind, obj), key=object())
 
 
 def widget(**spec: Any) -> dict[str, Any]:

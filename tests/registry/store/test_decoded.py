@@ -74,6 +74,20 @@ async def test_an_update_leaves_its_object(world: World, decoded: DecodedObjects
     assert found.sound
 
 
+async def test_objects_do_not_keep_their_definition(world: World, decoded: DecodedObjects) -> None:
+    """They know which types their managed fields fit, and leave the memory of these to the caches of definitions."""
+    item = await updated(world, 2)
+    resource = (await world.served(WIDGETS)).resource
+    found = decoded.find(await world.served(WIDGETS), item)
+    assert found is not None
+    assert found.managed is not None
+    assert resource.merge_types is not None
+    kind = resource.merge_types.get(resource.group_version)
+    assert kind is not None
+    assert found.managed.versions is resource.merge_types.versions(resource.group_version, kind).key
+    assert type(found.managed.versions) is object
+
+
 async def test_other_bytes_are_decoded(world: World, decoded: DecodedObjects) -> None:
     """An object that another server has written is not the one that was kept, whatever its revision is."""
     served = await world.served(WIDGETS)
