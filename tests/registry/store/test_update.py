@@ -104,7 +104,7 @@ async def test_an_update_that_always_loses_is_a_conflict(world: World) -> None:
 
 
 async def test_many_writers_of_an_object_take_turns(world: World) -> None:
-    """None of them is refused, and few writes are worked out in vain, however many there are."""
+    """None of them is refused, and few writes are worked out for no result, however many there are."""
     await world.create(config_map("one"))
     before, writers = world.storage.transactions, 2 * LOCK_ATTEMPTS
     await asyncio.gather(*(world.update("one", data(**{f"w{n}": "x"})) for n in range(writers)))
