@@ -79,7 +79,11 @@ async def test_no_certificate():
     assert await ClientCertificates(uid_of).authenticate(shown(None)) is None
 
 
-@pytest.mark.parametrize("der", [b"", b"\x30\x00garbage", certificate(["alice"], []).replace(b"\x02\x01\x02", b"\x02\x01\x07", 1)])
+@pytest.mark.parametrize(
+    "der",
+    [b"", b"\x30\x00garbage", certificate(["alice"], []).replace(b"\x02\x01\x02", b"\x02\x01\x07", 1)],
+    ids=["nothing", "text", "version"],
+)
 async def test_garbage(der):
     """Bytes that are not a certificate are refused with 401, and so is the empty text, which stands for a certificate that was revoked."""
     with pytest.raises(StatusError) as caught:

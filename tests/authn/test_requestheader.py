@@ -170,7 +170,7 @@ async def test_extended_key_usages(usages: tuple[ExtendedKeyUsageOID, ...], *, a
         await authenticator.authenticate(credentials)
 
 
-@pytest.mark.parametrize("der", [b"", b"\x30", b"x" * 100, PROXY[:-1], PROXY + b"x"])
+@pytest.mark.parametrize("der", [b"", b"\x30", b"x" * 100, PROXY[:-1], PROXY + b"x"], ids=["nothing", "byte", "text", "short", "long"])
 async def test_damaged_certificates(der: bytes) -> None:
     """Bytes that are not a certificate are refused."""
     with pytest.raises(StatusError):

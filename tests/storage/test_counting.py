@@ -9,7 +9,7 @@ import pytest
 from kcp_py.storage.contract import CompactedError, Delete, FutureRevisionError, Put, Storage
 from kcp_py.storage.counting import CountsKeys, count_keys
 from kcp_py.storage.memory import MemoryStorage
-from kcp_py.storage.sqlite import SQLiteStorage, reader
+from kcp_py.storage.sqlite import SQLiteStorage, counting
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("driver", ["memory", "sqlite"])
 async def test_it_is_the_number_of_keys(driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the present and at earlier revisions, from a key on, or one more than the bound."""
-    monkeypatch.setattr(reader, "_COUNTED", 30)
+    monkeypatch.setattr(counting, "_COUNTED", 30)
     async with SQLiteStorage(tmp_path / "kcp.db") if driver == "sqlite" else MemoryStorage() as storage:
         assert isinstance(storage, CountsKeys) is (driver == "sqlite")
         names = [f"/a/{number:03}" for number in range(100)]

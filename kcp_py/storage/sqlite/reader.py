@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -21,51 +20,26 @@ from kcp_py.storage.contract import (
     FutureRevisionError,
     KeyValue,
     RangeResult,
-    fitting,
 )
 from kcp_py.storage.feed import Changes
+from kcp_py.storage.sqlite.counting import count_keys
 from kcp_py.storage.sqlite.errors import is_damage, translated
+from kcp_py.storage.sqlite.pages import BOUNDED_ROWS, ITEM, LONGEST_TURN, NOTHING, boundary, items_of, key_value, undo
 from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.salvage import Limit, salvage
-from kcp_py.storage.sqlite.schema import ORDINAL_BITS, ORDINAL_MASK, key_bounds, last_seq
-from kcp_py.storage.sqlite.state import State, fetch, read_state
+from kcp_py.storage.sqlite.schema import ORDINAL_BITS, key_bounds, last_seq
+from kcp_py.storage.sqlite.state import State, read_state
 
-_ROWS: Final = 64
-"""Rows read between two checks of the clock."""
-_BOUNDED_ROWS: Final = 16
-"""Rows read between two checks of the clock for a page that is bounded in bytes, and of keys that are not next to each other. Large values
-may be read without need, and each row may take a tenth of a millisecond on the disk."""
-_LONGEST_TURN: Final = 0.002
-"""Seconds for which a range blocks the event loop."""
-_COUNTED: Final = 10_000
-"""Keys counted before the count yields."""
-_SCANNED: Final = 2_000
-"""Writes examined before the read yields."""
 _LARGEST_SLICE: Final = 4 << 20
 """Bytes of values after which a slice of changes ends."""
 _MOST_IDLE: Final = 2
 """Connections kept for the next range."""
 
-_ITEM: Final = f"""
-    SELECT c.key, v.value, c.seq >> {ORDINAL_BITS}, c.create_revision FROM current c CROSS JOIN value v ON v.seq = c.seq
-"""  # noqa: S608 - made of constants
-_GET: Final = _ITEM + "WHERE c.key = ?"
+_GET: Final = ITEM + "WHERE c.key = ?"
 _EACH: Final = f"""
     SELECT c.key, v.value, c.seq >> {ORDINAL_BITS}, c.create_revision
     FROM json_each(?) j CROSS JOIN current c ON c.key = j.value CROSS JOIN value v ON v.seq = c.seq
 """  # noqa: S608 - made of constants
-_RANGE: Final = _ITEM + "WHERE c.key >= ? AND c.key < ? ORDER BY c.key LIMIT ?"
-_KEYS: Final = f"""
-    SELECT key, x'', seq >> {ORDINAL_BITS}, create_revision FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?
-"""  # noqa: S608 - made of constants
-_COUNT: Final = "SELECT count(*), max(key) FROM (SELECT key FROM current WHERE key > ? AND key < ? ORDER BY key LIMIT ?)"
-_COUNT_FROM: Final = "SELECT count(*), max(key) FROM (SELECT key FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?)"
-_BOUNDARY: Final = "SELECT seq FROM history WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET ?"
-_WRITES: Final = """
-    SELECT key, previous, create_revision, deleted FROM history
-    WHERE seq > ? AND seq <= ? AND key >= ? AND key < ? ORDER BY seq
-"""
-_VALUE: Final = "SELECT value FROM value WHERE seq = ?"
 _CHANGES: Final = """
     SELECT h.seq, h.key, h.previous, h.create_revision, n.value, p.value
     FROM history h LEFT JOIN value n ON n.seq = h.seq LEFT JOIN value p ON p.seq = h.previous
@@ -77,8 +51,6 @@ _SALVAGES: Final = 20
 """How often a damaged range is read again because of concurrent writes."""
 _MOST_TOLD: Final = 1_000
 """Damaged keys that are logged."""
-
-_key_value: Final[Callable[[Any], KeyValue]] = partial(tuple.__new__, KeyValue)
 
 
 class Connects(Protocol):
@@ -126,7 +98,7 @@ class Reader:
             return None  # such a key cannot exist
         if not rows:
             return None
-        item = _key_value(rows[0])
+        item = key_value(rows[0])
         self.seen = max(self.seen, item.mod_revision)
         return item
 
@@ -138,15 +110,15 @@ class Reader:
         rows = connection.cursor()
         try:
             rows.execute(_EACH, (orjson.dumps(keys).decode(),))
-            turn = perf_counter() + _LONGEST_TURN
-            while chunk := list(islice(rows, _BOUNDED_ROWS)):
+            turn = perf_counter() + LONGEST_TURN
+            while chunk := list(islice(rows, BOUNDED_ROWS)):
                 for row in chunk:
-                    item = _key_value(row)
+                    item = key_value(row)
                     found[item.key] = item
                     self.seen = max(self.seen, item.mod_revision)
                 if perf_counter() > turn:
                     await asyncio.sleep(0)
-                    turn = perf_counter() + _LONGEST_TURN
+                    turn = perf_counter() + LONGEST_TURN
         except apsw.Error as error:
             if not is_damage(error):
                 raise translated(error) from error
@@ -191,11 +163,11 @@ class Reader:
             connection.execute("BEGIN")
             state = self._state_for(connection, revision)
             lower, upper = key_bounds(prefix, start)
-            undone = _NOTHING
+            undone = NOTHING
             if revision and revision < state.revision and self._may_differ(prefix, revision, state):
-                undone = await _undo(connection, revision, state.revision, lower, upper)
+                undone = await undo(connection, revision, state.revision, lower, upper)
             try:
-                items, more = await _items(connection, lower, upper, limit, undone, keys_only=keys_only)
+                items, more = await items_of(connection, lower, upper, limit, undone, keys_only=keys_only)
             except apsw.Error as error:
                 if not is_damage(error):
                     raise
@@ -207,7 +179,7 @@ class Reader:
                 total = len(items)
                 if more:
                     last = items[-1].key
-                    total += await _count(connection, last, upper) + undone.surplus_after(last)
+                    total += await count_keys(connection, last, upper, behind=True) + undone.surplus_after(last)
             return RangeResult(items, revision or state.revision, more, total)
         except apsw.Error as error:
             raise translated(error) from error
@@ -224,10 +196,10 @@ class Reader:
             state = self._state_for(connection, revision)
             lower, upper = key_bounds(prefix, start)
             if revision and revision < state.revision and self._may_differ(prefix, revision, state):
-                undone = await _undo(connection, revision, state.revision, lower, upper)
-                items, more = await _items(connection, lower, upper, Limit(most, LARGEST_PAGE_BYTES), undone, keys_only=True)
+                undone = await undo(connection, revision, state.revision, lower, upper)
+                items, more = await items_of(connection, lower, upper, Limit(most, LARGEST_PAGE_BYTES), undone, keys_only=True)
                 return len(items) + more
-            return await _count_up_to(connection, lower, upper, most + 1)
+            return await count_keys(connection, lower, upper, most=most + 1)
         except apsw.Error as error:
             if is_damage(error):
                 raise DamagedError from error
@@ -266,7 +238,7 @@ class Reader:
                 compact_revision = read_state(connection).compact_revision
                 if after < compact_revision:
                     raise CompactedError(after + 1, compact_revision)
-                bound = _boundary(connection, last_seq(after), last_seq(until))
+                bound = boundary(connection, last_seq(after), last_seq(until))
                 return _slice(connection.execute(_CHANGES, (last_seq(after), bound, lower, upper)), bound >> ORDINAL_BITS)
             finally:
                 if connection.in_transaction:
@@ -283,9 +255,9 @@ class Reader:
         for _ in range(_SALVAGES):
             # An error ends the snapshot, so the parts belong together only without a write in the meantime.
             state = read_state(connection)
-            undone = _NOTHING
+            undone = NOTHING
             if revision and revision < state.revision:
-                undone = await _undo(connection, revision, state.revision, *bounds)
+                undone = await undo(connection, revision, state.revision, *bounds)
             at = revision or state.revision
             error = salvage(connection, bounds, limit=limit, revision=at, undone=undone.then, keys_only=keys_only)
             if read_state(connection) == state:
@@ -311,148 +283,6 @@ class Reader:
             connection.close()
         else:
             self._idle.append(connection)
-
-
-class _Undone:
-    """The writes that a range at an old revision must undo: the keys written since, and their values then."""
-
-    def __init__(self) -> None:
-        self.then: dict[str, tuple[int, int]] = {}
-        """key -> (seq of its value then, or 0 if it did not exist; create revision)."""
-        self.now: dict[str, bool] = {}
-        """key -> whether it exists now."""
-        self.existing: list[str] = []
-        """The keys of `then` that existed, in order."""
-        self.merged = 0
-        """The number of `existing` that were returned."""
-
-    def surplus_after(self, last: str) -> int:
-        """The difference between the numbers of keys after `last` then and now."""
-        return sum(key > last for key in self.existing) - sum(exists and key > last for key, exists in self.now.items())
-
-
-_NOTHING: Final = _Undone()
-
-
-async def _undo(connection: apsw.Connection, revision: int, until: int, lower: str, upper: str | bytes) -> _Undone:
-    undone = _Undone()
-    after, end = last_seq(revision), last_seq(until)
-    while after < end:
-        bound = _boundary(connection, after, end)
-        try:
-            rows = fetch(connection, _WRITES, after, bound, lower, upper)
-        except apsw.Error as error:
-            if is_damage(error):
-                raise CompactedError(revision, until) from error  # the old revision is lost, but the current one may be readable
-            raise
-        for key, previous, create_revision, deleted in rows:
-            undone.then.setdefault(key, (previous, create_revision))
-            undone.now[key] = not deleted
-        after = bound
-        await asyncio.sleep(0)
-    undone.existing = sorted(key for key, (previous, _) in undone.then.items() if previous)
-    return undone
-
-
-_MOST_ROWS: Final = 2**31
-"""The maximum limit of a page: SQLite accepts 64 bits, and one row after the page is read as well."""
-
-
-async def _items(
-    connection: apsw.Connection, lower: str, upper: str | bytes, limits: Limit, undone: _Undone, *, keys_only: bool
-) -> tuple[list[KeyValue], bool]:
-    """The items of a page, and whether more follow."""
-    limit = min(limits.items, _MOST_ROWS)
-    wanted = limit + 1 if limit > 0 else -1
-    # A page at an old revision may skip as many current keys as were written since.
-    rows = connection.execute(_KEYS if keys_only else _RANGE, (lower, upper, wanted + len(undone.then) if wanted > 0 else -1))
-    items: list[KeyValue] = []
-    counted = size = 0
-    bounded = wanted > 0 and not keys_only
-    together = 1 if bounded else _ROWS
-    turn = perf_counter() + _LONGEST_TURN
-    while True:
-        chunk = list(islice(rows, together))
-        ended = len(chunk) < together
-        if undone.then:
-            _merge(connection, items, chunk, undone, ended=ended, keys_only=keys_only)
-        else:
-            items.extend(map(_key_value, chunk))
-        if bounded:
-            size += sum([len(item.value) for item in items[counted:]])
-            counted = len(items)
-            # The number that is likely to fit, by the mean size of the previous rows.
-            together = min(_BOUNDED_ROWS, max(1, (limits.bytes - size) * counted // (size or 1)))
-        ended = ended or 0 < wanted <= len(items)
-        if ended or size > limits.bytes:
-            taken = len(items) if size <= limits.bytes else fitting(items, limits.bytes)
-            taken = min(taken, limit) if limit > 0 else taken
-            more = taken < len(items) or (not ended and (bool(undone.then) or next(rows, None) is not None))
-            rows.close()
-            return items[:taken], more
-        if perf_counter() > turn:
-            await asyncio.sleep(0)
-            turn = perf_counter() + _LONGEST_TURN
-
-
-def _merge(
-    connection: apsw.Connection,
-    items: list[KeyValue],
-    chunk: Iterable[tuple[Any, ...]],
-    undone: _Undone,
-    *,
-    ended: bool,
-    keys_only: bool,
-) -> None:
-    """Append to `items` the old state of the keys in `chunk`, or of all remaining keys if it is the last chunk."""
-    existing = undone.existing
-    for row in chunk:
-        while undone.merged < len(existing) and existing[undone.merged] < row[0]:
-            items.append(_restored(connection, existing[undone.merged], undone, keys_only=keys_only))
-            undone.merged += 1
-        if row[0] not in undone.then:
-            items.append(_key_value(row))
-    if ended:
-        items.extend(_restored(connection, key, undone, keys_only=keys_only) for key in existing[undone.merged :])
-
-
-def _restored(connection: apsw.Connection, key: str, undone: _Undone, *, keys_only: bool) -> KeyValue:
-    seq, create_revision = undone.then[key]
-    value = b""
-    if not keys_only:
-        ((value,),) = fetch(connection, _VALUE, seq)
-    return KeyValue(key, value, seq >> ORDINAL_BITS, create_revision)
-
-
-async def _count(connection: apsw.Connection, after: str, upper: str | bytes) -> int:
-    total = 0
-    while True:
-        counted: int
-        ((counted, last),) = fetch(connection, _COUNT, after, upper, _COUNTED)
-        total += counted
-        if counted < _COUNTED:
-            return total
-        after = last
-        await asyncio.sleep(0)
-
-
-async def _count_up_to(connection: apsw.Connection, lower: str, upper: str | bytes, most: int) -> int:
-    total = 0
-    while True:
-        wanted = min(_COUNTED, most - total)
-        counted: int
-        ((counted, last),) = fetch(connection, _COUNT_FROM, lower, upper, wanted)
-        total += counted
-        if counted < _COUNTED or total >= most:
-            return total
-        lower = f"{last}\x01"
-        await asyncio.sleep(0)
-
-
-def _boundary(connection: apsw.Connection, after: int, until: int) -> int:
-    """The end of a slice of writes after `after`: the end of a revision, at most about `_SCANNED` writes later."""
-    rows = fetch(connection, _BOUNDARY, after, until, _SCANNED)
-    return min(int(rows[0][0]) | ORDINAL_MASK, until) if rows else until
 
 
 def _slice(rows: apsw.Cursor, covered: int) -> Changes:

@@ -21,7 +21,11 @@ def pem(der: bytes, kind: str = "CERTIFICATE REQUEST") -> bytes:
     return f"-----BEGIN {kind}-----\n{base64.encodebytes(der).decode()}-----END {kind}-----\n".encode()
 
 
-@pytest.mark.parametrize("text", [PEM, b"comment\n" + PEM + b"more", PEM.replace(b"\n", b"\r\n"), PEM + pem(b"x", "CERTIFICATE")])
+@pytest.mark.parametrize(
+    "text",
+    [PEM, b"comment\n" + PEM + b"more", PEM.replace(b"\n", b"\r\n"), PEM + pem(b"x", "CERTIFICATE")],
+    ids=["alone", "comment", "windows", "two"],
+)
 def test_the_first_block_is_read(text):
     """Text around the request is ignored, and so are further blocks."""
     request = parse_request(text)
@@ -41,6 +45,7 @@ def test_the_first_block_is_read(text):
         (pem(DER.replace(b"\x02\x01\x00", b"\x02\x01\x07", 1)), "x509: malformed certificate request"),
         (pem(DER[:-1] + bytes([DER[-1] ^ 1])), "x509: ECDSA verification failure"),
     ],
+    ids=["nothing", "zeros", "certificate", "new", "short", "long", "version", "signature"],
 )
 def test_faults_have_the_words_of_upstream(text, problem):
     """Other content, and a request with a wrong signature, are refused."""
