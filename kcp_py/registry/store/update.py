@@ -74,6 +74,9 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
             if item is None:
                 if not may_create:
                     raise errors.not_found(resource.group_resource, name)
+                if has_turn:
+                    has_turn = False
+                    turns.give(key)
                 created = await _create_missing(access, request, transform)
                 if created is not None:
                     return created
