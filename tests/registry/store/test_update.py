@@ -123,6 +123,20 @@ async def test_a_refused_writer_gives_its_turn_back(world: World) -> None:
     assert ONE not in world.registry.access.turns
 
 
+async def test_a_create_has_no_turn(world: World) -> None:
+    """The object goes before the second attempt, which creates it: plugins may see that where they see no updates."""
+    await world.update("lock", lambda obj: obj.update(spec={}), LEASES, may_create=True)
+    seen: list[bool] = []
+
+    async def look() -> None:
+        seen.append(LEASE in world.registry.access.turns)
+
+    world.storage.before_write(lambda: world.delete("lock", LEASES), look)
+    written = await world.update("lock", lambda obj: obj.update(spec={"holderIdentity": "x"}), LEASES, may_create=True)
+    assert written.created
+    assert seen == [False]
+
+
 async def test_a_write_that_plugins_see_waits_for_no_other(world: World) -> None:
     """A plugin may write the object itself before it answers: the write that waits for it does not hold the other one up."""
 
