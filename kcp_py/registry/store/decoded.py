@@ -121,7 +121,8 @@ class DecodedObjects:
         """
         obj = stored_form(stored)
         obj["apiVersion"] = resource.group_version
-        decoded = Decoded(value, resource, obj, conforms=True if conforming and before.known_to_conform else None)
+        conforms = (before.known_to_conform or None) if conforming else False
+        decoded = Decoded(value, resource, obj, conforms=conforms)
         if managed is not None and bool(managed.owners) == ("managedFields" in obj["metadata"]):
             decoded.managed = managed
         decoded.sound = True
