@@ -265,9 +265,10 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
     "storage/etcd": [Row("kv", "storage/etcd/test_driver", "requests of the driver")],
     "storage/shared": [Row("client", "storage/shared/test_owner", "the other end of the connection")],
     "storage/sqlite": [
+        Row("counting", "storage/test_counting", "a capability of drivers, compared with their ranges"),
         Row("errors header locks salvage", "storage/sqlite/test_database", "what opening a file meets"),
         Row("checkpoint checksums", "storage/sqlite/test_integrity", "keep the file whole"),
-        Row("filereads purging reader schema state", "storage/sqlite/test_driver", "parts of the driver, held to the suite"),
+        Row("filereads pages purging reader schema state", "storage/sqlite/test_driver", "parts of the driver, held to the suite"),
         Row("rewriting", "storage/sqlite/test_migration", "rewrites a database of an older format"),
     ],
     "testing": [

@@ -29,8 +29,10 @@ from kcp_py.storage.contract import KeyValue
 
 DECODED_BYTES: Final = 24 * 1024 * 1024
 """Memory of all decoded objects, about."""
-_FACTOR: Final = 7
-"""Bytes that a decoded object takes with its stored form, by the bytes of that: four to seven for objects with many small fields."""
+_FACTOR: Final = 6
+"""Bytes that a decoded object takes with its stored form, by the bytes of that, but for its maps and lists ..."""
+_CONTAINER: Final = 72
+"""... and of a map or a list, which may take two bytes of the stored form."""
 _BOOKKEEPING: Final = 512
 
 
@@ -151,7 +153,8 @@ def _is_conforming(obj: dict[str, Any], schema: CompiledSchema) -> bool:
 
 
 def _weight(decoded: Decoded) -> int:
-    return _BOOKKEEPING + _FACTOR * len(decoded.value)
+    value = decoded.value
+    return _BOOKKEEPING + _FACTOR * len(value) + _CONTAINER * (value.count(b"{") + value.count(b"["))
 
 
 def _is_intact(decoded: Decoded) -> bool:

@@ -137,7 +137,8 @@ async def test_memory_is_bounded(world: World, decoded: DecodedObjects) -> None:
     item = await updated(world, 2)
     found = decoded.find(served, item)
     assert found is not None
-    few = DecodedObjects(3 * (512 + 7 * len(item.value)))
+    containers = item.value.count(b"{") + item.value.count(b"[")
+    few = DecodedObjects(3 * (512 + 6 * len(item.value) + 72 * containers))
     for number in range(5):
         few.keep(str(number), found)
     assert len(few) == 3
