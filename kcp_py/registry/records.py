@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kcp_py.storage.contract import Compare, ConflictError, Put, Storage
+from kcp_py.storage.contract import Compare, ConflictError, DamagedError, Put, Storage
 from kcp_py.storage.keys import internal_key
 
 
@@ -29,14 +29,17 @@ class Records:
         self._root = root
 
     async def load(self, name: str) -> Mapping[str, Any] | None:
-        """A record; None where there is none for this store.
+        """A record; None where there is none for this store, or its bytes are damaged: what a record says can be found without it.
 
         Its revision is that of its own write where nothing else was written between. A compaction at that revision loses nothing.
 
         Raises:
             StorageError: the store cannot be read.
         """
-        item = await self._storage.get(internal_key(self._root, name))
+        try:
+            item = await self._storage.get(internal_key(self._root, name))
+        except DamagedError:
+            return None
         if item is None:
             return None
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcp_py.registry.records import Records
-from kcp_py.storage.contract import NoSpaceError, Put
+from kcp_py.storage.contract import DamagedError, KeyValue, NoSpaceError, Put
 from kcp_py.storage.keys import internal_key
 from kcp_py.storage.memory import MemoryStorage
 from kcp_py.storage.wrapping import WrappedStorage
@@ -18,6 +18,11 @@ ROOT = "/registry"
 class _Full(WrappedStorage):
     async def transact(self, *_: object) -> int:
         raise NoSpaceError("full")
+
+
+class _Damaged(WrappedStorage):
+    async def get(self, key: str) -> KeyValue | None:
+        raise DamagedError([key])
 
 
 async def test_a_record_is_of_its_store() -> None:
@@ -41,3 +46,9 @@ async def test_errors_are_those_of_the_store() -> None:
     async with _Full(MemoryStorage()) as storage:
         with pytest.raises(NoSpaceError):
             await Records(storage, ROOT).save("note", {"revision": 0})
+
+
+async def test_a_damaged_record_is_none() -> None:
+    """What it said is found without it, as before the first record."""
+    async with _Damaged(MemoryStorage()) as storage:
+        assert await Records(storage, ROOT).load("note") is None
