@@ -200,7 +200,7 @@ class ProcessSupervisor:
             if pid:
                 self._born(child, pid)
             else:
-                self._end_unborn(child, 1)
+                self._end_unborn(child, 1, has_said=False)
         if not self._unborn and (self._code is not None or (len(self._children) == len(self._processes) and not self._is_ending_all)):
             self._forks.release()
 
@@ -334,7 +334,8 @@ class ProcessSupervisor:
                 self._receive_forked()
                 self._forks.ended()
                 while self._unborn:
-                    self._end_unborn(self._unborn.popleft(), code)
+                    # It has said why it failed, unless it was killed.
+                    self._end_unborn(self._unborn.popleft(), code, has_said=code > 0)
                 continue
             child = next((child for child in self._children.values() if child.pid == pid), None)
             # Others were left behind by a process that has ended.
@@ -363,9 +364,9 @@ class ProcessSupervisor:
         child.channel.close()
         self._told_ended(child.process)
 
-    def _end_unborn(self, child: _Child, code: int) -> None:
-        """End a process that could not be forked, which was reported by the template."""
-        child.is_told = True
+    def _end_unborn(self, child: _Child, code: int, *, has_said: bool) -> None:
+        """End a process that could not be forked, which is logged where the template has not said why."""
+        child.is_told = has_said
         self._remove(child)
         self._ended(child, code)
 

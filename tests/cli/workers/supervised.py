@@ -175,6 +175,11 @@ def a_template_ends(process: Process, channel: socket.socket, _: socket.socket |
     wait()
 
 
+def the_template_is_killed(_: Process, __: socket.socket, ___: socket.socket | None) -> int:
+    """The template of the owner is killed before it forks."""
+    raise AssertionError("no process is forked")
+
+
 class _Listener(socket.socket):
     """Tells when it is closed."""
 
@@ -203,6 +208,8 @@ def supervised(start: Callable[[Process, socket.socket, socket.socket | None], i
     Path(sys.argv[2], "listening").touch()
 
     def prepare(template: Template) -> int:
+        if start is the_template_is_killed:
+            os.kill(os.getpid(), signal.SIGKILL)
         with socket.socket() as listener:
             if template.listener is None:
                 template.hold(listener, listener.fileno())
@@ -253,6 +260,7 @@ SCENARIOS = {
         the_supervisor_is_killed,
         an_owner_hangs,
         a_template_ends,
+        the_template_is_killed,
     )
 }
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Callable
+
 import pytest
 
-from tests.cli.workers.conftest import Run
+from tests.cli.workers.conftest import TIMEOUT, Run
 
 
 @pytest.mark.parametrize("forking", ["template"], indirect=True)
@@ -13,3 +17,12 @@ def test_the_template_ends_when_all_serve(run: Run) -> None:
     code, said = run("a_template_ends")
     assert (code, said[:4]) == (0, ["owner 1", "worker-1 1", "ended worker-1", "worker-1 2"])
     assert sorted(said[4:]) == ["ended owner", "ended worker-1"]
+
+
+@pytest.mark.parametrize("forking", ["template"], indirect=True)
+def test_a_template_that_is_killed_is_logged(program: Callable[[str], list[str]]) -> None:
+    """A server whose first process cannot be forked, as for lack of memory, does not end without a word."""
+    ended = subprocess.run(program("the_template_is_killed"), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "ended owner\n")
+    (line,) = map(json.loads, ended.stderr.splitlines())
+    assert (line["event"], line["process"], line["signal"]) == ("process_ended", "owner", "SIGKILL")
