@@ -222,8 +222,7 @@ async def _run(
             _log.info("server_started", **started, seconds=round(time.monotonic() - began, 3))
             # A program may have selected the batteries itself.
             served = dataclasses.replace(options, batteries=control_plane.options.batteries)
-            out.write(_next_steps(served, dev_users))
-            out.flush()
+            _print(_next_steps(served, dev_users), out)
 
         app = control_plane.app if part is None else await stack.enter_async_context(part.joined(control_plane, announce))
         await serve(
@@ -321,6 +320,17 @@ def _certificate_ends(options: Options) -> dict[tuple[str, ...], float]:
         end = certificate.not_valid_after_utc.timestamp()
         ends[path.name,] = min(end, ends.get((path.name,), end))
     return ends
+
+
+def _print(text: str, out: IO[str]) -> None:
+    """Print a text if that is possible: a reader that has gone or a full disk must not end a server that serves."""
+    try:
+        out.write(text)
+        out.flush()
+    except OSError:
+        # The rest of the buffer would fail again when Python ends.
+        with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), out.fileno())
 
 
 @contextlib.contextmanager

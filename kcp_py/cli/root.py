@@ -85,8 +85,19 @@ def _print_anything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _open_closed_outputs() -> None:
+    """Open standard streams that the caller has closed: else a socket or a database would get their descriptors."""
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            while opened < descriptor:
+                opened = os.dup(opened)
+            setattr(sys, name, os.fdopen(opened, "w"))
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code. Each error is one line on stderr, without the usage text around it."""
+    _open_closed_outputs()
     # The convention of https://no-color.org: any text but an empty one; None lets click look for a terminal.
     _print_anything()
     color = False if os.environ.get("NO_COLOR") else None

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import signal
 import ssl
 import subprocess
@@ -59,6 +60,23 @@ def test_ready_says_what_to_do_next(ready_server, tmp_path):
     assert f"export KUBECONFIG={tmp_path}/.kcp/admin.kubeconfig\n" in printed
     assert "kubectl get namespaces" in printed
     assert json.loads(connect().getresponse().read()) == {"subject": None}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("output", [">&-", ">/dev/full", "| :"])
+def test_next_steps_that_cannot_be_printed_end_no_server(output, workers, tmp_path):
+    """A closed output, a full disk or a reader that has gone does not matter to a server that serves."""
+    start = f"{shlex.quote(sys.executable)} -m kcp_py start --secure-port 0 --log-format json --workers {workers}"
+    command = f"{{ {start} & echo $! >pid; wait $!; echo $? >code; }} {output}"
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(["sh", "-c", command], cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any('"server_started"' in line for line in process.stderr)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+        said = process.stderr.read()
+    assert "server_stopped" in said
+    assert "Traceback" not in said
+    assert (tmp_path / "code").read_text() == "0\n"
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,14 @@ def test_standard_input_that_is_closed():
     assert (done.returncode, done.stderr) == (2, "error: standard input is closed\n")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_outputs_that_are_closed(closed):
+    """A command ends as usual, without its output, and no file gets the descriptor of an output."""
+    program = "import os; from kcp_py.cli.root import run; run(['version']); os._exit(0 if os.open('/dev/zero', 0) > 2 else 3)"
+    done = subprocess.run(["sh", "-c", f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} {closed}"], check=False)
+    assert done.returncode == 0
+
+
 _INTERRUPTED = """
 import sys
 
