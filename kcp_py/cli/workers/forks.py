@@ -15,7 +15,9 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from kcp_py.cli.exits import CommandError
 from kcp_py.cli.workers.child import Process, become_child, flush_output, process_of, run_child
+from kcp_py.cli.workers.program import CHANGED, fingerprint
 from kcp_py.cli.workers.sharing import Sharing
 
 Start = Callable[[Process, socket.socket, socket.socket | None], int]
@@ -24,11 +26,11 @@ Start = Callable[[Process, socket.socket, socket.socket | None], int]
 _REQUEST: Final = struct.Struct("<I?")
 """To the template, with the sockets of a process: its number, and whether it has a connection to the owner."""
 _PREPARED: Final = b"P"
-"""From the template, with the listening socket and the lock of the root directory if they are new."""
+"""From the template; from the first one with the fingerprint of the program, the listening socket and the lock of the root directory."""
 _PID: Final = struct.Struct("<cQ")
 _FORKED: Final = b"F"
 """From the template: the id of the process that was asked for; 0 if it cannot be forked."""
-_LONGEST: Final = 16
+_LONGEST: Final = 64
 
 
 class Forks(Protocol):
@@ -136,15 +138,18 @@ class LocalForks:
 class TemplateForks:
     """Forks of a process that is started when one is asked for, and ends when all are there."""
 
-    def __init__(self, prepare: Callable[[Template], int], sharing: Sharing) -> None:
+    def __init__(self, prepare: Callable[[Template], int], sharing: Sharing, *, program: Callable[[], bytes] = fingerprint) -> None:
         """Start nothing yet.
 
         Args:
-            prepare: runs the template: imports the server, and calls `Template.prepared` and `Template.serve`. Returns the exit code.
+            prepare: runs the template: imports the server, and calls `Template.hold` and `Template.serve`. Returns the exit code.
             sharing: memory that all processes use.
+            program: the fingerprint of the program as it is now.
         """
         self._prepare = prepare
         self._sharing = sharing
+        self._program = program
+        self._begun_with = b""
         self._listener: socket.socket | None = None
         self._lock: int | None = None
         self.channel: socket.socket | None = None
@@ -182,9 +187,10 @@ class TemplateForks:
                 break
             except OSError:
                 message, descriptors = b"", []
-            if message == _PREPARED:
+            if message.startswith(_PREPARED):
                 self.has_begun = True
                 if descriptors:
+                    self._begun_with = message[len(_PREPARED) :]
                     self._listener, self._lock = socket.socket(fileno=descriptors[0]), descriptors[1]
             elif message:
                 pids.append(_PID.unpack(message)[1])
@@ -222,7 +228,11 @@ class TemplateForks:
             def run() -> int:
                 become_child(supervisor)
                 _close_all((near, *others))
-                return self._prepare(Template(far, supervisor, self._sharing, listener=self._listener))
+                template = Template(
+                    far, supervisor, self._sharing, listener=self._listener, program=self._program, begun_with=self._begun_with
+                )
+                template.check()
+                return self._prepare(template)
 
             run_child(run)
         far.close()
@@ -233,7 +243,16 @@ class TemplateForks:
 class Template:
     """The side of the process that is forked."""
 
-    def __init__(self, channel: socket.socket, supervisor: int, sharing: Sharing, *, listener: socket.socket | None) -> None:
+    def __init__(
+        self,
+        channel: socket.socket,
+        supervisor: int,
+        sharing: Sharing,
+        *,
+        listener: socket.socket | None,
+        program: Callable[[], bytes],
+        begun_with: bytes,
+    ) -> None:
         """A process that was just forked.
 
         Args:
@@ -241,22 +260,39 @@ class Template:
             supervisor: the id of its process.
             sharing: memory that all processes use.
             listener: the listening socket, which the supervisor has with the lock of the root directory; None for the first template.
+            program: the fingerprint of the program as it is now.
+            begun_with: that of the first template.
         """
         self.sharing = sharing
         self.listener = listener
         self._channel = channel
         self._supervisor = supervisor
+        self._program = program
+        self._begun_with = begun_with
+
+    def check(self) -> None:
+        """Check that this process imports, or has imported, the program that the other processes run.
+
+        Raises:
+            CommandError: it was changed since.
+        """
+        if self.listener is not None and self._program() != self._begun_with:
+            raise CommandError(CHANGED)
 
     def hold(self, listener: socket.socket, lock: int) -> None:
         """Give the supervisor the listening socket and the locked file, which live as long as it."""
-        socket.send_fds(self._channel, [_PREPARED], [listener.fileno(), lock])
+        socket.send_fds(self._channel, [_PREPARED + self._program()], [listener.fileno(), lock])
 
     def serve(self, start: Start) -> int:
         """Fork the processes that the supervisor asks for, until it needs no more. Returns the exit code.
 
         Args:
             start: runs a process.
+
+        Raises:
+            CommandError: as `check`.
         """
+        self.check()
         if self.listener is not None:
             self._channel.send(_PREPARED)
         while True:

@@ -175,6 +175,18 @@ def a_template_ends(process: Process, channel: socket.socket, _: socket.socket |
     wait()
 
 
+def the_program_changes(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The program is changed, and the worker ends: it cannot begin again."""
+    say(f"{process.name} {lives(process)}")
+    channel.send(READY)
+    if process.name != OWNER:
+        while not Path(sys.argv[2], "template ended 1").exists():
+            time.sleep(0.01)
+        Path(sys.argv[2], "program").write_text("changed")
+        return 3
+    wait()
+
+
 def the_template_is_killed(_: Process, __: socket.socket, ___: socket.socket | None) -> int:
     """The template of the owner is killed before it forks."""
     raise AssertionError("no process is forked")
@@ -197,6 +209,8 @@ class _Forks(TemplateForks):
         super().ended()
         self.number += 1
         Path(sys.argv[2], f"template ended {self.number}").touch()
+        if self.number > 1 and Path(sys.argv[2], "program").exists():
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def close(self) -> None:
         Path(sys.argv[2], "listening").unlink(missing_ok=True)
@@ -218,7 +232,7 @@ def supervised(start: Callable[[Process, socket.socket, socket.socket | None], i
     forks: Forks = LocalForks(start, _Listener())
     if forking == "template":
         assert adopt_orphans()
-        forks = _Forks(prepare, Sharing(2))
+        forks = _Forks(prepare, Sharing(2), program=lambda: bytes(Path(sys.argv[2], "program").exists()))
     timeout = 1.0 if start is an_owner_hangs else 0.0
     supervisor = ProcessSupervisor(
         forks, 2, GRACE, ended=lambda process: say(f"ended {process.name}"), log=PlainLog("error", "json"), timeout=timeout
@@ -260,6 +274,7 @@ SCENARIOS = {
         the_supervisor_is_killed,
         an_owner_hangs,
         a_template_ends,
+        the_program_changes,
         the_template_is_killed,
     )
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kcp_py.cli.workers.program import CHANGED
 from tests.cli.workers.conftest import TIMEOUT, Run
 
 
@@ -26,3 +27,13 @@ def test_a_template_that_is_killed_is_logged(program: Callable[[str], list[str]]
     assert (ended.returncode, ended.stdout) == (1, "ended owner\n")
     (line,) = map(json.loads, ended.stderr.splitlines())
     assert (line["event"], line["process"], line["signal"]) == ("process_ended", "owner", "SIGKILL")
+
+
+@pytest.mark.parametrize("forking", ["template"], indirect=True)
+def test_processes_of_another_program_are_not_added(program: Callable[[str], list[str]]) -> None:
+    """After an upgrade a process that has ended is not started again with other modules than the others; these go on."""
+    ended = subprocess.run(program("the_program_changes"), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    said = ended.stdout.splitlines()
+    assert (ended.returncode, said[:3]) == (0, ["owner 1", "worker-1 1", "ended worker-1"])
+    assert sorted(said[3:]) == ["ended owner", "ended worker-1"]
+    assert f"error: {CHANGED}\n" in ended.stderr
