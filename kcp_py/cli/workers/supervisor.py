@@ -240,6 +240,8 @@ class ProcessSupervisor:
             self._code = 1
             for child in self._children.values():
                 child.kill()
+            if self._forks.pid is not None:
+                os.kill(self._forks.pid, signal.SIGKILL)
             return
         self._is_stopping = True
         self._log.info("server_stopping", signal=number.name, grace_seconds=self._grace)
@@ -334,7 +336,6 @@ class ProcessSupervisor:
                 self._receive_forked()
                 self._forks.ended()
                 while self._unborn:
-                    # It has said why it failed, unless it was killed.
                     self._end_unborn(self._unborn.popleft(), code, has_said=code > 0)
                 continue
             child = next((child for child in self._children.values() if child.pid == pid), None)
@@ -365,7 +366,7 @@ class ProcessSupervisor:
         self._told_ended(child.process)
 
     def _end_unborn(self, child: _Child, code: int, *, has_said: bool) -> None:
-        """End a process that could not be forked, which is logged where the template has not said why."""
+        """End a process that could not be forked, which is logged unless the template has said why: one that is killed has not."""
         child.is_told = has_said
         self._remove(child)
         self._ended(child, code)

@@ -187,6 +187,11 @@ def the_program_changes(process: Process, channel: socket.socket, _: socket.sock
     wait()
 
 
+def the_template_hangs(_: Process, __: socket.socket, ___: socket.socket | None) -> int:
+    """The template of the owner does not end at a signal."""
+    raise AssertionError("no process is forked")
+
+
 def the_template_is_killed(_: Process, __: socket.socket, ___: socket.socket | None) -> int:
     """The template of the owner is killed before it forks."""
     raise AssertionError("no process is forked")
@@ -224,6 +229,11 @@ def supervised(start: Callable[[Process, socket.socket, socket.socket | None], i
     def prepare(template: Template) -> int:
         if start is the_template_is_killed:
             os.kill(os.getpid(), signal.SIGKILL)
+        if start is the_template_hangs:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                os.kill(os.getppid(), number)
+            wait()
         with socket.socket() as listener:
             if template.listener is None:
                 template.hold(listener, listener.fileno())
@@ -275,6 +285,7 @@ SCENARIOS = {
         an_owner_hangs,
         a_template_ends,
         the_program_changes,
+        the_template_hangs,
         the_template_is_killed,
     )
 }

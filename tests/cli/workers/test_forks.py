@@ -37,3 +37,9 @@ def test_processes_of_another_program_are_not_added(program: Callable[[str], lis
     assert (ended.returncode, said[:3]) == (0, ["owner 1", "worker-1 1", "ended worker-1"])
     assert sorted(said[3:]) == ["ended owner", "ended worker-1"]
     assert f"error: {CHANGED}\n" in ended.stderr
+
+
+@pytest.mark.parametrize("forking", ["template"], indirect=True)
+def test_a_template_that_hangs_is_killed_by_a_second_signal(run: Run) -> None:
+    """A server whose start hangs ends at the second signal, as one that serves."""
+    assert run("the_template_hangs") == (1, ["ended owner"])
