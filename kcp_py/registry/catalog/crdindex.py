@@ -206,7 +206,8 @@ class CRDIndex:
     async def _filled(self) -> Mapping[str, KnownClusters]:
         """The index, read once for all callers that wait. It is read to the end when they give up: the next ones find it."""
         while self._known is None:
-            if self._filling is None:
+            # One that has ended is forgotten an iteration later, and to wait for it would not let that iteration begin.
+            if self._filling is None or self._filling.done():
                 self._begin(self._fill())
             assert self._filling is not None
             await asyncio.shield(self._filling)
@@ -233,7 +234,8 @@ class CRDIndex:
         self._filling.add_done_callback(self._ended)
 
     def _ended(self, filling: asyncio.Future[None]) -> None:
-        self._filling = None
+        if self._filling is filling:
+            self._filling = None
         if not filling.cancelled():
             filling.exception()  # those that wait get it; there may be none left
 

@@ -50,6 +50,14 @@ async def define(storage: SteppedStorage, names: Collection[Name], crd: str = "w
     return revision
 
 
+async def test_a_read_that_ended_in_this_iteration(index: CRDIndex, elsewhere: Elsewhere) -> None:
+    """It left nothing and is not forgotten yet, such as one for a record that does not exist. The next one does not wait for it."""
+    await elsewhere.define(A, stored())
+    index._filling = asyncio.get_running_loop().create_future()
+    index._filling.set_result(None)
+    assert [*await index.resources()] == [WIDGETS]
+
+
 async def test_clusters_join_and_leave(index: CRDIndex, elsewhere: Elsewhere) -> None:
     """The index follows the feed; when the last cluster leaves, nothing is kept of the name."""
     await elsewhere.define(A, stored())
