@@ -35,6 +35,8 @@ def test_lines_are_those_of_structlog(style: Style) -> None:
             one.error("process_ended", **FIELDS)
     finally:
         structlog.reset_defaults()
+        # A server in a later test would set up the logs of a process that has not done so.
+        structlog.configure()
     assert without_time(plain.getvalue()) == without_time(other.getvalue())
     assert plain.getvalue().count(b"process_killed") == 1
     assert b"secret" not in plain.getvalue()
