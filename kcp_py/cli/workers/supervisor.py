@@ -22,6 +22,7 @@ from typing import Final
 from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, READY, Process, process_of
 from kcp_py.cli.workers.forks import Forks
 from kcp_py.cli.workers.liveness import Liveness, core_wait, interval_of
+from kcp_py.cli.workers.signals import signals_written_to
 from kcp_py.telemetry.plainlog import PlainLog
 
 SHORTEST_DELAY: Final = 0.1
@@ -139,24 +140,17 @@ class ProcessSupervisor:
         woken.setblocking(False)
         waking.setblocking(False)
         self._own = (woken, waking)
-        before = signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
-        handled = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-            handled.append(signal.SIGHUP)
-        handlers = {number: signal.signal(number, _wake) for number in handled}
-        try:
-            with woken, waking:
+        # A child that ends late signals that until the end.
+        with woken, waking, signals_written_to(waking):
+            try:
                 while self._code is None or self._children:
                     self._start_due()
                     self._wait(woken)
                     self._reap()
                     self._kill_late()
                     self._look()
-        finally:
-            self._forks.release()
-            signal.set_wakeup_fd(before)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            finally:
+                self._forks.release()
         return self._code
 
     # Starts
@@ -390,10 +384,6 @@ class ProcessSupervisor:
             self._finish(code if code > 0 else 1)
         else:
             self._end_all()
-
-
-def _wake(_number: int, _frame: object) -> None:
-    """Do nothing: signals are read from the descriptor that wakes the supervisor."""
 
 
 def _told(code: int) -> dict[str, str | int]:

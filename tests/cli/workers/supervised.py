@@ -67,6 +67,11 @@ def the_owner_cannot_start(process: Process, _: socket.socket, __: socket.socket
     return 7
 
 
+def a_child_ends_late(_: Process, __: socket.socket, ___: socket.socket | None) -> int:
+    """The owner ends before it serves; a child that is not the owner ends after it."""
+    return 7
+
+
 def the_owner_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
     """The owner is killed when all serve; when all serve again, the server is ended."""
     life = lives(process)
@@ -205,6 +210,13 @@ class _Listener(socket.socket):
         super().close()
 
 
+class _LateForks(LocalForks):
+    """A child ends, and signals that, when everything else has ended."""
+
+    def release(self) -> None:
+        os.kill(os.getpid(), signal.SIGCHLD)
+
+
 class _Forks(TemplateForks):
     """Tells when the template has ended, and has the listener that tells when it is closed."""
 
@@ -239,7 +251,7 @@ def supervised(start: Callable[[Process, socket.socket, socket.socket | None], i
                 template.hold(listener, listener.fileno())
             return template.serve(start)
 
-    forks: Forks = LocalForks(start, _Listener())
+    forks: Forks = (_LateForks if start is a_child_ends_late else LocalForks)(start, _Listener())
     if forking == "template":
         assert adopt_orphans()
         forks = _Forks(prepare, Sharing(2), program=lambda: bytes(Path(sys.argv[2], "program").exists()))
@@ -277,6 +289,7 @@ SCENARIOS = {
     for one in (
         a_worker_ends,
         the_owner_cannot_start,
+        a_child_ends_late,
         the_owner_ends,
         the_owner_says_that_it_ends,
         a_store,

@@ -20,6 +20,14 @@ def test_an_owner_that_cannot_start_ends_the_server(run: Run) -> None:
     assert run("the_owner_cannot_start") == (7, ["owner", "ended owner"])
 
 
+def test_a_child_that_ends_last_is_not_an_error(program: Callable[[str], list[str]]) -> None:
+    """Its signal comes when the supervisor waits for none; nothing is written about it."""
+    ended = subprocess.run(program("a_child_ends_late"), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert (ended.returncode, ended.stdout) == (7, "ended owner\n")
+    (line,) = ended.stderr.splitlines()
+    assert '"process_ended"' in line
+
+
 def test_all_are_started_again_after_the_owner(run: Run) -> None:
     """The workers of a killed owner end before the next owner begins."""
     code, said = run("the_owner_ends")
