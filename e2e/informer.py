@@ -20,10 +20,26 @@ CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 Key = tuple[str, str, str]
 
 
+class _Connection(http.client.HTTPSConnection):
+    """Wraps the socket before it is connected.
+
+    `ssl` loses a connected socket whose peer resets it before the handshake, so that Python warns about it later.
+    """
+
+    def __init__(self, server: ServerProcess) -> None:
+        super().__init__("127.0.0.1", server.port, timeout=TIMEOUT)
+        self._tls = ssl.create_default_context(cafile=str(server.ca_file))
+
+    def connect(self) -> None:
+        self.sock = self._tls.wrap_socket(socket.socket(), server_hostname=self.host)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect((self.host, self.port))
+
+
 def connect(server: ServerProcess) -> http.client.HTTPSConnection:
     """A connection of one's own, as every thread needs."""
-    context = ssl.create_default_context(cafile=str(server.ca_file))
-    return http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=TIMEOUT)
+    return _Connection(server)
 
 
 class Session:
