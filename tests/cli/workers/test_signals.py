@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Iterator
 
 import pytest
 
 from kcp_py.cli.workers.signals import signals_written_to
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def default_hangup() -> Iterator[None]:
+    """SIGHUP as in a terminal, also where the tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_signals_are_read_from_the_socket() -> None:
@@ -44,14 +53,11 @@ def test_handlers_come_back() -> None:
 
 def test_an_ignored_hangup_stays_ignored() -> None:
     """A process under `nohup` does not end with its terminal."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     woken, waking = socket.socketpair()
     for one in (woken, waking):
         one.setblocking(False)
-    try:
-        with woken, waking, signals_written_to(waking):
-            os.kill(os.getpid(), signal.SIGHUP)
-            with pytest.raises(BlockingIOError):
-                woken.recv(1)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with woken, waking, signals_written_to(waking):
+        os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(BlockingIOError):
+            woken.recv(1)
