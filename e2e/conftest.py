@@ -26,6 +26,8 @@ from tests.conftest import (
     pytest_collection_finish,
     pytest_collection_modifyitems,
     pytest_itemcollected,
+    pytest_report_from_serializable,
+    pytest_report_to_serializable,
     pytest_xdist_make_scheduler,
 )
 from tests.corpus import CORPUS
@@ -34,6 +36,8 @@ __all__ = [
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_itemcollected",
+    "pytest_report_from_serializable",
+    "pytest_report_to_serializable",
     "pytest_xdist_make_scheduler",
 ]
 

@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests import reports
+
 # How long an example takes says how busy the machine is, not whether the property holds.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -59,6 +61,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
     from tests.scheduling import LinearScheduling
 
     return LinearScheduling(config, log)
+
+
+def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestReport) -> dict[str, Any] | None:
+    """Workers send short reports of what passed."""
+    return reports.to_serializable(report)
+
+
+def pytest_report_from_serializable(data: dict[str, Any]) -> pytest.TestReport | None:
+    """Controllers read them."""
+    return reports.from_serializable(data)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
