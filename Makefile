@@ -32,7 +32,7 @@ USER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify verify-docs format update bench fleet fuzz e2e-go e2e-clients pythons test-pythons coverage docs package clean
+.PHONY: help run test verify verify-docs format update bench fleet fuzz e2e-go e2e-clients pythons compiled-tests test-pythons coverage docs package clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,9 +65,14 @@ test: $(VENV)/.installed-for-tests ## Run every test: unit, property, storage dr
 test-pythons: $(VENV)/.installed-for-tests ## Run the unit tests on the newest Python, with coverage, and a part of them on all others
 	@KCP_PY_TEST_GO=$(GO) $(BIN)/python hack/run_pythons.py $(PYTHONS_ARGS)
 
-# The environments of test-pythons alone. The script needs nothing but Python, so that they are made while .venv is.
+# The environments of test-pythons alone, with compiled tests. The script needs nothing but Python, so that they are made while .venv is.
 pythons:
 	@$(PYTHON) hack/run_pythons.py --prepare $(PYTHONS_ARGS)
+
+# pytest compiles what it collects. Processes that begin a run together would each compile all tests.
+compiled-tests: $(VENV)/.installed-for-tests
+	@$(BIN)/python -m pytest --collect-only -qq -p no:cacheprovider \
+	  e2e tests/typing $$($(BIN)/python hack/run_pythons.py --print-part) > /dev/null
 
 # On Python 3.11, which has no sys.monitoring, the tests take about twice as long.
 coverage: $(VENV)/.installed-for-tests ## Run the unit tests and list the lines that none of them runs (TESTS=tests/storage, PYTEST_ARGS=…)

@@ -75,7 +75,7 @@ class Python(NamedTuple):
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    arguments.add_argument("--prepare", action="store_true", help="make the environments, and run nothing")
+    arguments.add_argument("--prepare", action="store_true", help="make the environments, compile the tests, and run nothing")
     arguments.add_argument("--print-part", action="store_true", help="print what the oldest runs, if it is the Python of this script")
     arguments.add_argument("--elsewhere", action="store_true", help="leave out what --print-part prints")
     arguments.add_argument("--only", metavar="VERSION", help="one of them, such as 3.13")
@@ -91,9 +91,12 @@ def main() -> None:
     if given.ends:
         found = [python for python in found if python in {found[0], found[-1]}]
     ready = {python: commands for python in found if (commands := prepare(python, required=python.name in supported))}
-    if given.prepare:
-        return
     newest = max(ready)
+    if given.prepare:
+        # This script may run before there is pytest for its own Python.
+        if newest.path != sys.executable:
+            compile_tests(ready[newest])
+        return
     for python, commands in ready.items():
         if given.only in {None, python.name} and not (given.elsewhere and here and python == found[0]):
             run(python, commands, given.pytest, whole=python == newest)
@@ -179,6 +182,18 @@ def _state(python: Python) -> str:
     for name in ("pyproject.toml", "constraints.txt"):
         digest.update((ROOT / name).read_bytes())
     return digest.hexdigest()
+
+
+def compile_tests(commands: Path) -> None:
+    """Collect all tests once, so that pytest keeps them compiled: each of the processes of a run that find nothing compiles all of them.
+
+    Args:
+        commands: of the environment.
+    """
+    command = [str(commands / "python"), "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", *ALL]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"the tests cannot be collected: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def run(python: Python, commands: Path, further: Sequence[str], *, whole: bool) -> None:

@@ -1,4 +1,4 @@
-"""How the processes of pytest-xdist report tests that passed: with what is shown of them alone.
+"""How the processes of pytest-xdist report tests that passed: with the values that are shown.
 
 pytest's own form repeats all names of the test, its marks and its folders for each of its three phases. To write and read that takes more
 time than most tests.

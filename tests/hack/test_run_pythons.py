@@ -72,3 +72,26 @@ def test_a_part_runs_once(others: list[int], printed: tuple[str, ...], ran: list
         run_pythons.main()
     assert capsys.readouterr().out.split() == list(printed)
     assert seen == ran
+
+
+@pytest.mark.parametrize(("others", "compiled"), [([1, 2], [2]), ([-1, 1], [1]), ([], []), ([-1], [])])
+def test_tests_are_compiled_with_the_environment_of_the_newest(others: list[int], compiled: list[int], monkeypatch) -> None:
+    """Nothing runs then, and nothing is compiled where the newest Python is that of the script, which may have no pytest yet."""
+    found = sorted([HERE, *(Python((3, sys.version_info.minor + other), f"/python{other}/bin/python") for other in others)])
+    seen: list[Path] = []
+    monkeypatch.setattr(run_pythons, "find", lambda: found)
+    monkeypatch.setattr(run_pythons, "prepare", lambda python, **_: Path(python.path).parent)
+    monkeypatch.setattr(run_pythons, "compile_tests", seen.append)
+    monkeypatch.setattr(run_pythons, "run", lambda *_, **__: pytest.fail("tests ran"))
+    monkeypatch.setattr(sys, "argv", ["run_pythons.py", "--prepare"])
+    run_pythons.main()
+    assert seen == [Path(f"/python{other}/bin") for other in compiled]
+
+
+def test_tests_that_cannot_be_collected_end_the_run(tmp_path: Path) -> None:
+    """The error has the output of pytest."""
+    command = tmp_path / "python"
+    command.write_text('#!/bin/sh\necho "no module $3"\nexit 2\n')
+    command.chmod(0o755)
+    with pytest.raises(SystemExit, match="no module --collect-only"):
+        run_pythons.compile_tests(tmp_path)
