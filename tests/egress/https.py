@@ -6,8 +6,10 @@ import asyncio
 import base64
 import datetime as dt
 import ipaddress
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -100,8 +102,10 @@ class HttpsServer:
         self.requests: list[Request] = []
         self.connections = 0
         self.port = port
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
+        self._connections: dict[asyncio.Task[None], socket.socket] = {}
+        self._conversing: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @property
     def origin(self) -> str:
@@ -113,36 +117,72 @@ class HttpsServer:
         if self._client_authority is not None:
             context.load_verify_locations(cadata=self._client_authority.decode())
             context.verify_mode = ssl.CERT_REQUIRED
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, ssl=context, limit=2**24)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=100)
+        self._listener.setblocking(False)
+        self.port = self._listener.getsockname()[1]
+        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener, context)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
+        assert self._listener is not None
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
+        self._closed = True
+        tasks = list(self._connections)
+        for connection in self._connections.values():
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        # A handshake that is cancelled may leave its transport open. It ends with its connection.
+        for task in self._conversing:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+        """Serve a connection in a task that is known from the start.
+
+        `asyncio.start_server` loses sight of connections in their handshake, which then stay open when it ends.
+        """
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(connection, context))
+        self._connections[task] = connection
+        task.add_done_callback(self._connections.pop)
+
+    async def _serve(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=2**24)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=context)
+        except OSError:
+            return
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
         self.connections += 1
+        self._conversing.add(task)
         try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                request = Request(head[0].split(" ")[1], headers, body)
-                self.requests.append(request)
-                response = await self.respond(request)
-                if not response:
-                    return
-                writer.write(response)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError, asyncio.CancelledError):
+            if not self._closed:
+                await self._converse(reader, writer)
+        except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
             pass
         finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
+            self._conversing.discard(task)
+            transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+            body = await reader.readexactly(int(headers.get("content-length", "0")))
+            request = Request(head[0].split(" ")[1], headers, body)
+            self.requests.append(request)
+            response = await self.respond(request)
+            if not response:
+                return
+            writer.write(response)
+            await writer.drain()
