@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     try:
-        from kcp_py.cli.startedby import STARTED_BY  # noqa: F401, I001, PLC0415 - before all that takes time
-        from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
+        from kcp_py.cli.startedby import MESSAGE  # noqa: PLC0415 - before all that takes time
 
-        code = run()
+        if MESSAGE in os.environ:
+            from kcp_py.cli.supervising import supervise_afresh  # noqa: PLC0415 - it has to be small
+
+            code = supervise_afresh()
+        else:
+            from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
+
+            code = run(repeatable=True)
     except KeyboardInterrupt:
         # `run` handles the interrupts of commands: this one came during the imports.
         code = 130

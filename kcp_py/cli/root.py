@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import sys
 from typing import Any, Final
@@ -14,6 +13,7 @@ import click
 from kcp_py import __version__
 from kcp_py.cli.groups import LazyGroup, unknown_option
 from kcp_py.cli.manual import KUBECONFIG, ROOT_FILES, SETTINGS_VARIABLES, Manual
+from kcp_py.cli.outputs import prepare_outputs
 
 COMMANDS: Final = {
     "start": ("kcp_py.cli.start:start", "Run the server: API, controllers and, unless told otherwise, an embedded store."),
@@ -78,31 +78,18 @@ def _without_output(error: OSError) -> int:
     return 1
 
 
-def _print_anything() -> None:
-    """Let texts that the terminal's encoding does not have be printed with escapes instead of being an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")
+def run(arguments: list[str] | None = None, *, repeatable: bool = False) -> int:
+    """Run the command line and return its exit code. Each error is one line on stderr, without the usage text around it.
 
-
-def _open_closed_outputs() -> None:
-    """Open standard streams that the caller has closed: else a socket or a database would get their descriptors."""
-    for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)
-            while opened < descriptor:
-                opened = os.dup(opened)
-            setattr(sys, name, os.fdopen(opened, "w"))
-
-
-def run(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code. Each error is one line on stderr, without the usage text around it."""
-    _open_closed_outputs()
+    Args:
+        arguments: the command line; that of the process by default.
+        repeatable: whether the process does nothing else, so that it may run its command line again.
+    """
+    prepare_outputs()
     # The convention of https://no-color.org: any text but an empty one; None lets click look for a terminal.
-    _print_anything()
     color = False if os.environ.get("NO_COLOR") else None
     try:
-        result: Any = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False, color=color)
+        result: Any = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False, color=color, obj=repeatable)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import sys
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kcp_py.cli.arguments import CONFIG_FILE, SettingsCommand, options_from, setting_flags
 from kcp_py.cli.manual import of_settings
 from kcp_py.cli.structlogimport import import_structlog
-
-if TYPE_CHECKING:
-    from kcp_py.cli.workers.forks import Template
-    from kcp_py.options import Options
+from kcp_py.cli.tuning import tune_start
 
 
 @click.command(
@@ -53,23 +47,15 @@ def start(config_file: str | None, app: str | None, **given: str | None) -> int:
     options = options_from(given, config_file=config_file, base=application.base if application is not None else None)
     options = dataclasses.replace(options, root_directory=Path(options.root_directory).absolute())
 
-    # A start makes about 60,000 containers and hardly any cycles: looking for cycles would take 5 % of it.
-    gc.set_threshold(100_000)
+    tune_start()
     if options.workers > 1 and application is None:
-        from kcp_py.cli.workers.supervising import supervise
+        from kcp_py.cli.supervising import supervise
 
         # The supervisor does not import the server.
-        code = supervise(options, partial(_run_template, options))
+        code = supervise(options, repeatable=click.get_current_context().obj is True)
         if code is not None:
             return code
     import_structlog()
     from kcp_py.cli.process import run_server
 
     return run_server(options, out=sys.stdout, application=application)
-
-
-def _run_template(options: Options, template: Template, began: float) -> int:
-    import_structlog()
-    from kcp_py.cli.process import run_server
-
-    return run_server(options, out=sys.stdout, template=template, began=began)

@@ -1,4 +1,4 @@
-"""`STARTED_BY`: the parent of this process when the program began.
+"""`STARTED_BY`: the parent of this process when the program began. `MESSAGE`: where a supervisor begins.
 
 A command that ends with its parent imports for a while before it can watch it. The program imports this module before all others, so that
 a parent that ends meanwhile is missed.
@@ -11,3 +11,5 @@ from typing import Final
 
 STARTED_BY: Final = os.getppid()
 """A process id."""
+MESSAGE: Final = "_KCP_PY_MESSAGE"
+"""The variable of the environment with the descriptor of a message from the interpreter that this process had before."""

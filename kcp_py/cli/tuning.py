@@ -1,9 +1,15 @@
-"""`tune_runtime`: the garbage collector and the threads of a process that serves, once it is ready."""
+"""`tune_start`, `tune_runtime`: the garbage collector and the threads of a process that serves, before and once it is ready."""
 
 from __future__ import annotations
 
 import gc
 import sys
+
+
+def tune_start() -> None:
+    """Adapt the runtime to the start of a server."""
+    # It makes about 60,000 containers and hardly any cycles: looking for cycles would take 5 % of it.
+    gc.set_threshold(100_000)
 
 
 def tune_runtime() -> None:

@@ -11,9 +11,8 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import cache
 from typing import Any, BinaryIO, Final, Literal
-
-import orjson
 
 HIDDEN: Final = "[redacted]"
 
@@ -21,6 +20,8 @@ Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console", "text"]
 """`auto` is `console` on a terminal and `json` elsewhere; `text` is an alias of `console`."""
 Render = Callable[[Mapping[str, Any]], bytes]
+Dumps = Callable[[Mapping[str, Any]], bytes]
+"""Writes a line as JSON without a newline. Raises `TypeError` or `ValueError` for what it cannot write."""
 
 _CREDENTIALS: Final = re.compile(
     r"(?i)(?P<scheme>\b(?:bearer|basic|negotiate|digest)\s+)[^\s\"',;)}\]]+"  # of an Authorization header
@@ -35,11 +36,17 @@ _PLAIN: Final = re.compile(r"[^\s\"'=\\]+")
 _LEADING: Final = ("timestamp", "level", "event", "exception")
 
 
-def renderer(style: Style, stream: BinaryIO) -> Render:
-    """The renderer of events for a stream. Colours are used only on terminals without NO_COLOR."""
+def renderer(style: Style, stream: BinaryIO, dumps: Dumps | None = None) -> Render:
+    """The renderer of events for a stream. Colours are used only on terminals without NO_COLOR.
+
+    Args:
+        style: the format of lines.
+        stream: the output.
+        dumps: writes JSON; orjson by default.
+    """
     terminal = stream.isatty()
     if style == "json" or (style == "auto" and not terminal):
-        return json_line
+        return json_line if dumps is None else lambda line: json_line(line, dumps)
     colours = terminal and not os.environ.get("NO_COLOR")
     return lambda line: console_line(line, colours=colours)
 
@@ -61,11 +68,24 @@ def _replacement(match: re.Match[str]) -> str:
     return f"{kept}{HIDDEN}{'@' if match['user'] else ''}"
 
 
-def json_line(line: Mapping[str, Any]) -> bytes:
-    """A line of JSON with its newline. Values without a JSON form are written as their `repr`."""
+@cache
+def _orjson() -> Dumps:
+    # It takes 2 MB, with what it imports, which a process with another `dumps` does without.
+    import orjson  # noqa: PLC0415
+
+    return lambda line: orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS)
+
+
+def json_line(line: Mapping[str, Any], dumps: Dumps | None = None) -> bytes:
+    """A line of JSON with its newline. Values without a JSON form are written as their `repr`.
+
+    Args:
+        line: the fields.
+        dumps: as that of `renderer`.
+    """
     try:
-        written = orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:
+        written = (dumps or _orjson())(line)
+    except (TypeError, ValueError):
         # Integers beyond 64 bits, lone surrogates, recursion.
         written = json.dumps({_without_surrogates(str(key)): _plain_value(value) for key, value in line.items()}).encode()
     if not written.isascii() or b"\x7f" in written:

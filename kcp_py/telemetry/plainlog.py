@@ -6,8 +6,10 @@ The lines are those of `kcp_py.telemetry.logs`. An event has no context variable
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
+import json
 import sys
+import time
+from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
 from kcp_py.telemetry.lines import Level, Style, redact, renderer
@@ -27,7 +29,7 @@ class PlainLog:
             stream: the output; standard error by default.
         """
         self._stream = stream if stream is not None else sys.stderr.buffer
-        self._render = renderer(style, self._stream)
+        self._render = renderer(style, self._stream, _dumps)
         self._logged = frozenset(_LEVELS[_LEVELS.index(level) :])
 
     def info(self, event: str, **fields: Any) -> None:
@@ -45,9 +47,18 @@ class PlainLog:
     def _write(self, level: Level, event: str, fields: dict[str, Any]) -> None:
         if level not in self._logged:
             return
-        timestamp = dt.datetime.now(dt.UTC).isoformat().replace("+00:00", "Z")
-        line = self._render({"timestamp": timestamp, "level": level, "event": event} | dict(redact(fields)))
+        line = self._render({"timestamp": _now(), "level": level, "event": event} | dict(redact(fields)))
         # A closed pipe or a full disk must not end the process.
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(line)
             self._stream.flush()
+
+
+def _now() -> str:
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    # The module `datetime` would take a tenth of the memory of such a process.
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 1000:06}Z"
+
+
+def _dumps(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=repr).encode()

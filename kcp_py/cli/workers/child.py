@@ -9,11 +9,8 @@ import contextlib
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn
-
-import click
 
 OWNER: Final = "owner"
 
@@ -77,14 +74,24 @@ def run_child(run: Callable[[], int]) -> NoReturn:
     code = 1
     try:
         code = run()
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except BaseException:  # noqa: BLE001 - the process is a copy, which must not go on as the supervisor
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001 - the process is a copy, which must not go on as the supervisor
+        code = _show(error)
     finally:
         flush_output()
         os._exit(code)
+
+
+def _show(error: BaseException) -> int:
+    """Print an error that ends a process. Returns the exit code."""
+    import traceback
+
+    import click
+
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    traceback.print_exception(error)
+    return 1
 
 
 def flush_output() -> None:

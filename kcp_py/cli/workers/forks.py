@@ -15,7 +15,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from kcp_py.cli.exits import CommandError
 from kcp_py.cli.workers.child import Process, become_child, flush_output, process_of, run_child
 from kcp_py.cli.workers.program import CHANGED, fingerprint
 from kcp_py.cli.workers.sharing import Sharing
@@ -276,6 +275,8 @@ class Template:
         Raises:
             CommandError: it was changed since.
         """
+        from kcp_py.cli.exits import CommandError
+
         if self.listener is not None and self._program() != self._begun_with:
             raise CommandError(CHANGED)
 

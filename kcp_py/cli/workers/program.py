@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import kcp_py
@@ -15,16 +14,17 @@ import kcp_py
 CHANGED: Final = "the program was changed while the server runs, and no process can be added: start the server again"
 
 
-def fingerprint(package: Path | None = None) -> bytes:
+def fingerprint(package: os.PathLike[str] | None = None) -> bytes:
     """A digest of the names, sizes and times of modules: 16 bytes, which differ after an upgrade.
 
     Args:
         package: the folder of the modules; that of this program by default.
     """
     import hashlib
+    from pathlib import Path
 
     digest = hashlib.blake2b(digest_size=16)
-    for name, size, changed in sorted(_modules(str(package or Path(kcp_py.__file__).parent))):
+    for name, size, changed in sorted(_modules(os.fspath(package or Path(kcp_py.__file__).parent))):
         digest.update(f"{name}\0{size}\0{changed}\0".encode(errors="surrogateescape"))
     return digest.digest()
 

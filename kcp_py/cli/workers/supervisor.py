@@ -15,7 +15,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -81,12 +80,14 @@ class _Child:
             os.kill(pid, signal.SIGTERM)
 
 
-@dataclass(slots=True)
 class _Restart:
     """When a process that does not run is started."""
 
-    delay: float = SHORTEST_DELAY
-    due: float = math.inf
+    __slots__ = ("delay", "due")
+
+    def __init__(self) -> None:
+        self.delay = SHORTEST_DELAY
+        self.due = math.inf
 
     def again(self) -> None:
         """Start it after the delay, and wait for longer the next time."""
