@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache, partial
@@ -19,8 +20,12 @@ from kcp_py.aio.offload import submit
 GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
 """How much larger the process must be, in bytes and as a part of it."""
+IDLE_GROWTH_BYTES: Final = 4 * 1024 * 1024
+"""As `GROWTH_BYTES`, for a process that is idle."""
+IDLE: Final = 0.1
+"""The part of a core up to which a process is idle."""
 ATTEMPTS: Final = 4
-"""Releases after which memory that is not freed counts as needed."""
+"""Releases after which memory that is not freed counts as needed, while the process is busy."""
 INTERVAL: Final = 10.0
 """Seconds between two looks at the size of the process."""
 
@@ -87,26 +92,44 @@ def _library() -> ctypes.CDLL | None:
 class Trimmer:
     """Releases memory when the process has grown since it did so the last time."""
 
-    def __init__(self, *, resident: Callable[[], int] = resident_bytes, release: Callable[[], object] = release_memory) -> None:
+    def __init__(
+        self,
+        *,
+        resident: Callable[[], int] = resident_bytes,
+        release: Callable[[], object] = release_memory,
+        used: Callable[[], float] = time.process_time,
+    ) -> None:
         """Begin with the present size.
 
         Args:
             resident: bytes of memory.
             release: releases free memory.
+            used: seconds of processor time so far.
         """
         self._resident = resident
         self._release = release
-        self._least = self._left = resident()
+        self._used = used
+        self._least = self._left = self._floor = resident()
+        self._seconds = used()
         self._attempts = 0
         # Looks that pass before the next attempt.
         self._rest = 0
 
     def look(self) -> bool:
-        """Release memory if there may be some to release; whether it did. To be called now and then, in a thread.
+        """Release memory if there may be some to release; whether it did. To be called in each `INTERVAL`, in a thread.
 
         What a release leaves may be in use by what goes on at that time. So more attempts follow, ever later, before it counts as needed.
+        A process that is idle uses no memory for a while: one release is enough, and none before counts.
         """
-        size = self._resident()
+        size, seconds = self._resident(), self._used()
+        is_idle = seconds - self._seconds <= IDLE * INTERVAL
+        self._seconds = seconds
+        self._floor = min(self._floor, size)
+        if is_idle and size > self._floor + IDLE_GROWTH_BYTES:
+            self._release()
+            self._floor = self._least = self._left = self._resident()
+            self._attempts = self._rest = 0
+            return True
         if size <= _with_growth(self._least):
             self._least = min(self._least, size)
             self._left = self._least

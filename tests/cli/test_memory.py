@@ -8,16 +8,25 @@ import sys
 
 import pytest
 
-from kcp_py.cli.memory import ATTEMPTS, GROWTH_BYTES, Trimmer, release_memory, resident_bytes
+from kcp_py.cli.memory import ATTEMPTS, GROWTH_BYTES, IDLE_GROWTH_BYTES, INTERVAL, Trimmer, release_memory, resident_bytes
 
 
 class Process:
-    """So many bytes are resident, of which so many are free."""
+    """So many bytes are resident, of which so many are free. It is busy, unless it is told to be idle."""
 
     def __init__(self, used: int, free: int) -> None:
         self.used = used
         self.free = free
         self.released = 0
+        self.seconds = 0.0
+        self.is_idle = False
+
+    def trimmer(self) -> Trimmer:
+        return Trimmer(resident=self.resident, release=self.release, used=self.processor)
+
+    def processor(self) -> float:
+        self.seconds += 0 if self.is_idle else INTERVAL / 2
+        return self.seconds
 
     def resident(self) -> int:
         return self.used + self.free
@@ -30,7 +39,7 @@ class Process:
 def test_memory_is_released_after_growth() -> None:
     """A process that has not grown since the last time is left alone; one that has grown for good is, too, after some attempts."""
     process = Process(20 * GROWTH_BYTES, 0)
-    trimmer = Trimmer(resident=process.resident, release=process.release)
+    trimmer = process.trimmer()
     assert not trimmer.look()
     process.free = 5 * GROWTH_BYTES
     assert trimmer.look()
@@ -44,7 +53,7 @@ def test_memory_is_released_after_growth() -> None:
 def test_memory_is_released_after_a_burst_that_the_first_attempt_fell_into() -> None:
     """Memory in use at that time does not count as the need of the process."""
     process = Process(20 * GROWTH_BYTES, 0)
-    trimmer = Trimmer(resident=process.resident, release=process.release)
+    trimmer = process.trimmer()
     process.used += 20 * GROWTH_BYTES
     assert trimmer.look()
     process.used -= 20 * GROWTH_BYTES
@@ -56,11 +65,29 @@ def test_memory_is_released_after_a_burst_that_the_first_attempt_fell_into() -> 
 def test_growth_is_measured_from_the_least_size() -> None:
     """Where memory became less by itself, less growth is enough."""
     process = Process(20 * GROWTH_BYTES, 0)
-    trimmer = Trimmer(resident=process.resident, release=process.release)
+    trimmer = process.trimmer()
     process.used = 2 * GROWTH_BYTES
     assert not trimmer.look()
     process.free = 2 * GROWTH_BYTES
     assert trimmer.look()
+
+
+def test_an_idle_process_keeps_nothing_of_a_long_burst() -> None:
+    """What counted as needed while it was busy is released when it is idle, once; so is a growth that would be too small otherwise."""
+    process = Process(20 * GROWTH_BYTES, 0)
+    trimmer = process.trimmer()
+    process.used += 10 * GROWTH_BYTES
+    assert [trimmer.look() for _ in range(30)].count(True) == ATTEMPTS
+    process.used, process.free = 22 * GROWTH_BYTES, 8 * GROWTH_BYTES
+    assert not any(trimmer.look() for _ in range(30))
+    process.is_idle = True
+    assert [trimmer.look() for _ in range(30)] == [True] + [False] * 29
+    assert process.resident() == 22 * GROWTH_BYTES
+    process.free = IDLE_GROWTH_BYTES
+    assert not trimmer.look()
+    process.free += 1
+    assert trimmer.look()
+    assert process.resident() == 22 * GROWTH_BYTES
 
 
 def test_old_objects_are_not_looked_at() -> None:

@@ -22,7 +22,13 @@ from kcp_py.telemetry.plainlog import PlainLog
 if TYPE_CHECKING:
     from kcp_py.cli.workers.part import Part
 
-_PRELOADED: Final = ("kcp_py.bootstrap", "kcp_py.cli.workers.part", "kcp_py.controlplane", "kcp_py.controlplane.batteries")
+_PRELOADED: Final = (
+    "importlib.resources.readers",
+    "kcp_py.bootstrap",
+    "kcp_py.cli.workers.part",
+    "kcp_py.controlplane",
+    "kcp_py.controlplane.batteries",
+)
 """Imported before the first fork, so that the processes share their memory."""
 
 
@@ -35,8 +41,7 @@ def run_workers(options: Options, listener: socket.socket, serve: Callable[[Part
         serve: runs the server in a process. Returns its exit code.
         template: the end of a supervisor's template that this process is; None to supervise in this process.
     """
-    for name in _PRELOADED:
-        importlib.import_module(name)
+    _preload()
     from kcp_py.cli.workers.part import Part
 
     sharing = Sharing(options.workers) if template is None else template.sharing
@@ -69,3 +74,17 @@ def run_workers(options: Options, listener: socket.socket, serve: Callable[[Part
         timeout=options.process_timeout,
     )
     return supervisor.run()
+
+
+def _preload() -> None:
+    """Import and read what each process would take memory of its own for."""
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    from kcp_py.bootstrap.flowcontrol import flow_control
+    from kcp_py.bootstrap.kinds import builtin_kinds
+    from kcp_py.bootstrap.rbac import policy_objects
+    from kcp_py.bootstrap.wire import message_of
+    from kcp_py.serving.server import event_loop_factory
+
+    for read in (builtin_kinds, policy_objects, flow_control, message_of, event_loop_factory):
+        read()
