@@ -106,18 +106,7 @@ class LocalForks:
 
     def fork(self, process: Process, sockets: tuple[socket.socket, socket.socket | None], others: Iterable[socket.socket]) -> int | None:
         """`Forks.fork`."""
-        flush_output()
-        supervisor = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-
-            def run() -> int:
-                become_child(supervisor)
-                _close_all(others)
-                return self._start(process, *sockets)
-
-            run_child(run)
-        return pid
+        return _fork(lambda _: self._start(process, *sockets), unused=others)
 
     def received(self) -> list[int]:
         """`Forks.received`."""
@@ -219,21 +208,13 @@ class TemplateForks:
         # The first collection of the template would write to all objects, and so copy them.
         gc.collect()
         gc.freeze()
-        flush_output()
-        supervisor = os.getpid()
-        pid = os.fork()
-        if pid == 0:
 
-            def run() -> int:
-                become_child(supervisor)
-                _close_all((near, *others))
-                template = Template(
-                    far, supervisor, self._sharing, listener=self._listener, program=self._program, begun_with=self._begun_with
-                )
-                template.check()
-                return self._prepare(template)
+        def run(supervisor: int) -> int:
+            template = Template(far, supervisor, self._sharing, listener=self._listener, program=self._program, begun_with=self._begun_with)
+            template.check()
+            return self._prepare(template)
 
-            run_child(run)
+        pid = _fork(run, unused=(near, *others))
         far.close()
         near.setblocking(False)
         self.channel, self.pid, self.has_begun = near, pid, False
@@ -350,6 +331,27 @@ class Template:
             return run()
 
         run_child(run_adopted)
+
+
+def _fork(run: Callable[[int], int], *, unused: Iterable[socket.socket]) -> int:
+    """Fork a child of this process. Returns its id.
+
+    Args:
+        run: runs the child, with the id of this process. Returns the exit code.
+        unused: sockets of this process, which the child does not have.
+    """
+    flush_output()
+    supervisor = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+
+        def run_prepared() -> int:
+            become_child(supervisor)
+            _close_all(unused)
+            return run(supervisor)
+
+        run_child(run_prepared)
+    return pid
 
 
 def _close_all(sockets: Iterable[socket.socket]) -> None:

@@ -1,4 +1,4 @@
-"""`Parent`: how a process that serves talks with the supervisor that has forked it."""
+"""`Parent`: how a process that serves talks with the supervisor that has forked it. `answer_questions`: the same before it serves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ import socket
 from collections.abc import Callable
 
 from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, READY
+
+
+def answer_questions(channel: socket.socket) -> None:
+    """Answer the supervisor that the event loop runs, until a `Parent` does. Called within the event loop."""
+    channel.setblocking(False)
+    loop = asyncio.get_running_loop()
+
+    def receive() -> None:
+        try:
+            message = channel.recv(1)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if message == ASK:
+            _send(channel, ALIVE)
+        else:
+            loop.remove_reader(channel)
+
+    loop.add_reader(channel, receive)
 
 
 class Parent:
@@ -34,22 +54,18 @@ class Parent:
 
     def ready(self) -> None:
         """Tell the supervisor that this process serves."""
-        self._send(READY)
+        _send(self._channel, READY)
 
     def end(self) -> None:
         """End this process in order."""
         if not self.stop.is_set():
             self.stop.set()
-            self._send(ENDING)
+            _send(self._channel, ENDING)
 
     def close(self) -> None:
         """Stop listening."""
         self._loop.remove_reader(self._channel)
         self._loop.remove_signal_handler(signal.SIGTERM)
-
-    def _send(self, message: bytes) -> None:
-        with contextlib.suppress(OSError):
-            self._channel.send(message)
 
     def _receive(self) -> None:
         try:
@@ -67,4 +83,9 @@ class Parent:
             case _ if message == ANNOUNCE:
                 self._announce()
             case _ if message == ASK:
-                self._send(ALIVE)
+                _send(self._channel, ALIVE)
+
+
+def _send(channel: socket.socket, message: bytes) -> None:
+    with contextlib.suppress(OSError):
+        channel.send(message)

@@ -14,7 +14,7 @@ import structlog
 from kcp_py.aio.sharedcounts import Counts
 from kcp_py.cli.workers.child import OWNER
 from kcp_py.cli.workers.freshness import Freshness
-from kcp_py.cli.workers.parent import Parent
+from kcp_py.cli.workers.parent import Parent, answer_questions
 from kcp_py.controllers.names import LOGICAL_CLUSTER_LIMITS, is_enabled
 from kcp_py.controlplane import ControlPlane
 from kcp_py.options import Options
@@ -79,7 +79,8 @@ class Part:
         self._attaching: set[asyncio.Task[None]] = set()
 
     def control_plane(self, options: Options) -> ControlPlane:
-        """The control plane of this process, not entered."""
+        """The control plane of this process, not entered. The supervisor's questions are answered from now on."""
+        answer_questions(self._channel)
         for module in (clusterpath, requestinfo):
             module.bound_cached_paths(module.CACHED_PATHS // options.workers)
         options = shared_among(options)

@@ -46,7 +46,7 @@ class _Child:
         """0 until it is known."""
         self.channel = channel
         self.liveness: Liveness | None = None
-        """Once it serves, unless it is told to end."""
+        """Once its id is known, unless it is told to end."""
         self.is_ready = False
         self.ready_at = 0.0
         self.is_told = False
@@ -187,6 +187,9 @@ class ProcessSupervisor:
     def _born(self, child: _Child, pid: int) -> None:
         child.born(pid)
         self._log.info("process_started", process=child.process.name, child_pid=pid)
+        if self._timeout and not child.is_told:
+            child.liveness = Liveness(self._interval, partial(core_wait, pid))
+            self._look_at = min(self._look_at, time.monotonic() + self._interval)
 
     def _receive_forked(self) -> None:
         """Take up what has been forked. The template ends when it has nothing more to do."""
@@ -262,9 +265,6 @@ class ProcessSupervisor:
         child.is_ready, child.ready_at = True, time.monotonic()
         if self._code is not None or self._is_ending_all:
             return
-        if self._timeout and not child.is_told:
-            child.liveness = Liveness(self._interval, partial(core_wait, child.pid))
-            self._look_at = min(self._look_at, time.monotonic() + self._interval)
         if child.process is self._owner:
             self._has_served = True
             for process in self._processes[1:]:

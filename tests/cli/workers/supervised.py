@@ -164,6 +164,25 @@ def an_owner_hangs(process: Process, channel: socket.socket, _: socket.socket | 
             wait()
 
 
+def a_worker_hangs_at_its_start(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
+    """The worker answers a question before it serves, and then no more; when it has begun again the server is ended."""
+    life = lives(process)
+    say(f"{process.name} {life}")
+    if process.name == OWNER:
+        channel.send(READY)
+    elif life == 2:
+        stop_all()
+    while True:
+        if channel.recv(1) == ASK and (process.name == OWNER or lives(Process("questions", 0)) == 1):
+            channel.send(ALIVE)
+
+
+def the_owner_hangs_at_its_start(process: Process, _: socket.socket, __: socket.socket | None) -> int:
+    """The owner does not serve, and answers no question."""
+    say(process.name)
+    wait()
+
+
 def a_template_ends(process: Process, channel: socket.socket, _: socket.socket | None) -> int:
     """The process that forks the others has ended once all serve; one that ends later comes from another one."""
     life = lives(process)
@@ -255,7 +274,7 @@ def supervised(start: Callable[[Process, socket.socket, socket.socket | None], i
     if forking == "template":
         assert adopt_orphans()
         forks = _Forks(prepare, Sharing(2), program=lambda: bytes(Path(sys.argv[2], "program").exists()))
-    timeout = 1.0 if start is an_owner_hangs else 0.0
+    timeout = 1.0 if start in {an_owner_hangs, a_worker_hangs_at_its_start, the_owner_hangs_at_its_start} else 0.0
     supervisor = ProcessSupervisor(
         forks, 2, GRACE, ended=lambda process: say(f"ended {process.name}"), log=PlainLog("error", "json"), timeout=timeout
     )
@@ -296,6 +315,8 @@ SCENARIOS = {
         a_second_signal,
         the_supervisor_is_killed,
         an_owner_hangs,
+        a_worker_hangs_at_its_start,
+        the_owner_hangs_at_its_start,
         a_template_ends,
         the_program_changes,
         the_template_hangs,

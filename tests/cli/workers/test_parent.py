@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kcp_py.cli.workers.child import ALIVE, ANNOUNCE, ASK, ATTACH, ENDING, READY
-from kcp_py.cli.workers.parent import Parent
+from kcp_py.cli.workers.parent import Parent, answer_questions
 
 TIMEOUT = 60
 
@@ -89,3 +89,19 @@ async def test_a_signal_ends_a_process(ends: Ends) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     await ends.parent.stop.wait()
     assert ends.sent() == ENDING
+
+
+async def test_questions_are_answered_before_there_is_a_parent() -> None:
+    """A process that begins says that its event loop runs; then its parent does."""
+    supervisor, channel = socket.socketpair()
+    with supervisor, channel:
+        answer_questions(channel)
+        supervisor.setblocking(False)
+        async with asyncio.timeout(TIMEOUT):
+            for _ in range(2):
+                supervisor.send(ASK)
+                assert await asyncio.get_running_loop().sock_recv(supervisor, 100) == ALIVE
+            parent = Parent(channel, attach=print, announce=print)
+            supervisor.send(ASK)
+            assert await asyncio.get_running_loop().sock_recv(supervisor, 100) == ALIVE
+            parent.close()

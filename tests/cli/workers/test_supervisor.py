@@ -66,6 +66,17 @@ def test_an_owner_that_hangs_is_killed(run: Run) -> None:
     assert said[5:7] == ["owner 2", "worker-1 2"]
 
 
+def test_a_worker_that_hangs_at_its_start_is_killed(run: Run) -> None:
+    """A process is asked before it serves, too, and begins again when it does not answer."""
+    code, said = run("a_worker_hangs_at_its_start")
+    assert (code, said[:4]) == (0, ["owner 1", "worker-1 1", "ended worker-1", "worker-1 2"])
+
+
+def test_an_owner_that_hangs_at_its_start_ends_the_server(run: Run) -> None:
+    """As one that ends before it serves: there is nothing to go on with."""
+    assert run("the_owner_hangs_at_its_start") == (1, ["owner", "ended owner"])
+
+
 def test_processes_end_with_the_supervisor(program: Callable[[str], list[str]]) -> None:
     """When the supervisor is killed the kernel ends the others, also those that do not answer."""
     with subprocess.Popen(program("the_supervisor_is_killed"), stdout=subprocess.PIPE, text=True) as process:
