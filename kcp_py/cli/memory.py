@@ -21,7 +21,7 @@ GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
 """How much larger the process must be, in bytes and as a part of it."""
 IDLE_GROWTH_BYTES: Final = 4 * 1024 * 1024
-"""As `GROWTH_BYTES`, for a process that is idle."""
+"""How much larger a process must be that is idle."""
 IDLE: Final = 0.1
 """The part of a core up to which a process is idle."""
 ATTEMPTS: Final = 4
