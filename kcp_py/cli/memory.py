@@ -20,7 +20,7 @@ from kcp_py.aio.offload import submit
 GROWTH_BYTES: Final = 8 * 1024 * 1024
 GROWTH: Final = 0.15
 """How much larger the process must be, in bytes and as a part of it."""
-IDLE_GROWTH_BYTES: Final = 4 * 1024 * 1024
+IDLE_GROWTH_BYTES: Final = 1024 * 1024
 """How much larger a process must be that is idle."""
 IDLE: Final = 0.1
 """The part of a core up to which a process is idle."""
