@@ -25,6 +25,8 @@ OBJECTS = 30
 """How many objects a writer updates in turn."""
 RETRIABLE = frozenset({500, 503, 504})
 """What clients try again after, not knowing whether they were heard."""
+PAUSE = 0.02
+"""Seconds before they do so: a server that starts needs the processor."""
 
 
 def etcd_binary() -> str:
@@ -259,7 +261,7 @@ class Writer:
         with self._wrote:
             self.failures += 1
             self._wrote.notify_all()
-        self.stopped.wait(0.02)
+        self.stopped.wait(PAUSE)
 
 
 class Reader:
@@ -296,6 +298,7 @@ class Reader:
                     known = {name: known[name]}
                     items = [body] if code == 200 else []
                 else:
+                    self._stopped.wait(PAUSE)
                     continue
                 self.codes[code] += 1
                 if code == 200:
@@ -305,9 +308,10 @@ class Reader:
                         for name, least in known.items()
                         if found.get(name, -1) < least
                     ]
-                elif code not in {0} | RETRIABLE:
+                    continue
+                if code not in {0} | RETRIABLE:
                     self.complaints.append(f"{code} {body}")
-                    self._stopped.wait(0.02)
+                self._stopped.wait(PAUSE)
 
 
 def _read(session: Session, path: str) -> tuple[int, Any]:
