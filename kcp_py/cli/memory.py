@@ -22,7 +22,7 @@ GROWTH: Final = 0.15
 """How much larger the process must be, in bytes and as a part of it."""
 IDLE_GROWTH_BYTES: Final = 1024 * 1024
 """How much larger a process must be that is idle."""
-IDLE: Final = 0.1
+IDLE: Final = 0.05
 """The part of a core up to which a process is idle."""
 ATTEMPTS: Final = 4
 """Releases after which memory that is not freed counts as needed, while the process is busy."""
@@ -111,6 +111,7 @@ class Trimmer:
         self._used = used
         self._least = self._left = self._floor = resident()
         self._seconds = used()
+        self._was_idle = False
         self._attempts = 0
         # Looks that pass before the next attempt.
         self._rest = 0
@@ -119,16 +120,18 @@ class Trimmer:
         """Release memory if there may be some to release; whether it did. To be called in each `INTERVAL`, in a thread.
 
         What a release leaves may be in use by what goes on at that time. So more attempts follow, ever later, before it counts as needed.
-        A process that is idle uses no memory for a while: one release is enough, and none before counts.
+        What a release leaves when the process has been idle for two looks counts as needed at once, and none before counts.
         """
         size, seconds = self._resident(), self._used()
         is_idle = seconds - self._seconds <= IDLE * INTERVAL
         self._seconds = seconds
+        was_idle, self._was_idle = self._was_idle, is_idle
         self._floor = min(self._floor, size)
         if is_idle and size > self._floor + IDLE_GROWTH_BYTES:
             self._release()
-            self._floor = self._least = self._left = self._resident()
-            self._attempts = self._rest = 0
+            if was_idle:
+                self._floor = self._least = self._left = self._resident()
+                self._attempts = self._rest = 0
             return True
         if size <= _with_growth(self._least):
             self._least = min(self._least, size)
