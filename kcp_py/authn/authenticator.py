@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol
 
 from kcp_py.apimachinery.errors import StatusError, unauthorized
-from kcp_py.logicalcluster import ClusterSelection
+from kcp_py.logicalcluster import ROOT, ClusterSelection
 from kcp_py.request.user import UserInfo
 
 Headers = Mapping[bytes, bytes]
@@ -36,6 +37,10 @@ class Credentials(NamedTuple):
             return [value for name, value in self.repeated if name == header]
         value = self.headers.get(header)
         return () if value is None else (value,)
+
+
+NO_CREDENTIALS: Final = Credentials(MappingProxyType({}), None, ROOT, "")
+"""Those of a request before its caller is known, and after they are needed."""
 
 
 class UnverifiedCredentialError(StatusError):

@@ -94,13 +94,16 @@ def parse_request(method: str, path: str, query: Mapping[str, Sequence[str]]) ->
     Raises:
         StatusError: 400 for a `/watch/` or `/proxy/` path that names nothing.
     """
-    if not query and len(path) <= _CACHED_PATH_CHARACTERS:
-        return _parse_path_cached(method, path)
+    if len(path) <= _CACHED_PATH_CHARACTERS:
+        info = _parse_path_cached(method, path)
+        if not query or info.name or not info.is_resource:
+            # The query has a meaning for collections alone.
+            return info
     return _parse_request(method, path, query)
 
 
 def bound_cached_paths(number: int) -> None:
-    """Set how many requests without a query are cached in this process. The cache is emptied.
+    """Set how many paths are cached in this process. The cache is emptied.
 
     Args:
         number: of paths; `CACHED_PATHS` by default.
@@ -111,7 +114,7 @@ def bound_cached_paths(number: int) -> None:
 
 @lru_cache(maxsize=CACHED_PATHS)
 def _parse_path_cached(method: str, path: str) -> RequestInfo:
-    """The attributes of a request without a query, cached. Refusals are not cached."""
+    """The attributes of a request as if it had no query, cached. Refusals are not cached, and do not depend on the query."""
     return _parse_request(method, path, {})
 
 

@@ -16,6 +16,8 @@ from kcp_py.apimachinery.errors import StatusError, too_many_requests
 
 LIGHT_BYTES: Final = 64 * 1024
 """Bodies up to this size are not counted: the connection reads as much before a handler asks for it."""
+LIGHT_DIGITS: Final = 4
+"""A Content-Length with no more digits is far below `LIGHT_BYTES`."""
 TOTAL_BYTES: Final = 64 * 1024 * 1024
 """The default of `--max-body-bytes-in-flight`."""
 CLUSTER_BYTES: Final = 8 * 1024 * 1024

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from types import MethodType
+from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -114,9 +115,17 @@ def filters(settings: ChainSettings) -> tuple[Filter, ...]:
 
 def compose(outermost_first: Sequence[Filter], handler: Handler) -> Handler:
     """Wrap `handler` in the filters."""
+    handler = _function_of(handler)
     for wrap in reversed(outermost_first):
-        handler = wrap(handler)
+        handler = _function_of(wrap(handler))
     return handler
+
+
+def _function_of(handler: Handler) -> Handler:
+    """The method that a call of an object is a call of: the interpreter looks it up for each call of the object."""
+    called: Any = handler
+    method = called.__call__
+    return method if isinstance(method, MethodType) else handler
 
 
 def create_asgi_app(settings: ChainSettings, *, resources: Handler, pages: ASGIApp) -> ASGIApp:
@@ -170,7 +179,7 @@ class Mux:
     """The innermost handler. Requests for resources do not pass through the web framework."""
 
     def __init__(self, resources: Handler, pages: ASGIApp) -> None:
-        self._resources = resources
+        self._resources = _function_of(resources)
         self._pages = pages
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 GZIP_THRESHOLD_BYTES: Final = 128 * 1024
@@ -26,3 +27,15 @@ def gzip(parts: Iterable[bytes]) -> bytes:
     """Compress a body at level 1, as upstream does: lists shrink tenfold at a bearable price."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return b"".join([*map(packer.compress, parts), packer.flush()])
+
+
+async def compressed(parts: Sequence[bytes], headers: Mapping[bytes, bytes]) -> bytes | None:
+    """A body, compressed in a thread; None where it is small or the client takes no compressed one.
+
+    Args:
+        parts: of the body.
+        headers: of the request, with lower-case names.
+    """
+    if sum(map(len, parts)) <= GZIP_THRESHOLD_BYTES or not accepts_gzip(headers):
+        return None
+    return await asyncio.to_thread(gzip, parts)

@@ -9,8 +9,8 @@ from typing import Final
 from kcp_py.apimachinery import errors
 from kcp_py.registry.writerequest import Resolved
 from kcp_py.request.context import RequestContext
-from kcp_py.server.exchange import TEXT, Exchange
-from kcp_py.server.responsehead import Header
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.responsehead import TEXT, Header
 
 _PARTS_OF_SUBRESOURCE: Final = 3
 """Resource, name, subresource."""

@@ -5,47 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
 from kcp_py.apimachinery.errors import bad_request
 from kcp_py.apimachinery.kinds import GroupVersionResource
-from kcp_py.authn.authenticator import Credentials
+from kcp_py.authn.authenticator import NO_CREDENTIALS
 from kcp_py.authz.impersonation import Wanted
-from kcp_py.logicalcluster import ROOT, ClusterSelection
+from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.context import RequestContext
-from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo, parse_query
+from kcp_py.request.parameters import Parameters, parameters_of
+from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo
 from kcp_py.request.user import UNKNOWN, UserInfo
-from kcp_py.server.bodybudget import LIGHT_BYTES, BodyBudget
+from kcp_py.server.bodybudget import LIGHT_BYTES, LIGHT_DIGITS, BodyBudget
 from kcp_py.server.bodyreader import MAX_BODY_BYTES, BodyReader
-from kcp_py.server.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, accepts_gzip, gzip
+from kcp_py.server.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, compressed
 from kcp_py.server.directwriting import body_taker, response_writer
 from kcp_py.server.disconnection import DisconnectWatch
 from kcp_py.server.longrequests import EndStream
-from kcp_py.server.responsehead import Header, ordinary_lines, response_fields
+from kcp_py.server.responsehead import JSON, Header, ordinary_lines, response_fields
 from kcp_py.server.websocket import WebSocket
 
-PEER_CERTIFICATE: Final = "peer_certificate"
-PROXY_CERTIFICATE: Final = "proxy_certificate"
-"""Where `scope["state"]` holds the client's verified certificate (DER bytes), put there by the server's protocol class."""
-SERVER_NAME: Final = "server_name"
-"""Where `scope["state"]` holds the host name of the TLS handshake; absent or None where the client sent none."""
-
-
-_LIGHT_DIGITS: Final = 4
-"""A Content-Length with no more digits is far below `LIGHT_BYTES`."""
 _SMALL_BODY_BYTES: Final = 64 * 1024
 """Put together faster than sent in pieces."""
-
-JSON: Final = b"application/json"
-YAML: Final = b"application/yaml"
-TEXT: Final = b"text/plain; charset=utf-8"
-
 _ABORTED: Final = 1011
-
-_NO_CREDENTIALS: Final = Credentials(MappingProxyType({}), None, ROOT, "")
 
 
 class Exchange:
@@ -85,6 +69,7 @@ class Exchange:
         "_bodies",
         "_body",
         "_disconnecting",
+        "_parameters",
         "_query",
         "_reader",
         "audit_annotations",
@@ -149,7 +134,7 @@ class Exchange:
         self.websocket = websocket
         self.audit_id = ""
         self.info: RequestInfo = UNPARSED
-        self.credentials = _NO_CREDENTIALS
+        self.credentials = NO_CREDENTIALS
         self.user: UserInfo = UNKNOWN
         self.impersonator: UserInfo | None = None
         self.wanted_user: Wanted | None = None
@@ -164,6 +149,7 @@ class Exchange:
         self.end: EndStream | None = None
         self.leave: Callable[[], None] | None = None
         self.on_end: Callable[[Exchange], None] | None = None
+        self._parameters: Parameters | None = None
         self._query: Query | None = None
         self._bodies = bodies
         self._body: bytes | None = None
@@ -177,22 +163,33 @@ class Exchange:
 
     @property
     def query(self) -> Query:
-        """The query parameters, parsed once.
+        """A copy of `parameters` that may be changed; those after it are what it has become.
 
         Raises:
             StatusError: 400, for a malformed query.
         """
         if self._query is None:
-            query_string = self.scope["query_string"]
-            self._query = parse_query(query_string) if query_string else {}
+            self._query = self.parameters.copy()
         return self._query
+
+    @property
+    def parameters(self) -> Parameters:
+        """The query parameters, for reading.
+
+        Raises:
+            StatusError: 400, for a malformed query.
+        """
+        if self._query is not None:
+            return Parameters(self._query)
+        if self._parameters is None:
+            self._parameters = parameters_of(self.scope["query_string"])
+        return self._parameters
 
     def header_values(self, name: bytes) -> Sequence[bytes]:
         """Every value of a header, in order. `name` is lower case."""
         if self.has_duplicates:
             return [value for key, value in self.scope["headers"] if key == name]
-        value = self.headers.get(name)
-        return () if value is None else (value,)
+        return (self.headers[name],) if name in self.headers else ()
 
     # Request body
 
@@ -209,7 +206,7 @@ class Exchange:
         """
         if self._body is None:
             declared = self.headers.get(b"content-length", b"")
-            if 0 < len(declared) <= _LIGHT_DIGITS and limit >= LIGHT_BYTES and (take := body_taker(self.receive)) is not None:
+            if 0 < len(declared) <= LIGHT_DIGITS and limit >= LIGHT_BYTES and (take := body_taker(self.receive)) is not None:
                 # No reader is needed for a body that takes nothing of the budget and has come already.
                 self._body = take()
         if self._body is None:
@@ -240,8 +237,8 @@ class Exchange:
                     self.release()
                 return
         extra = (*headers, (b"content-length", b"%d" % len(body)))
-        if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(self.headers):
-            body = await asyncio.to_thread(gzip, (body,))
+        if (packed := await compressed((body,), self.headers)) is not None:
+            body = packed
             extra = (*extra[:-1], *GZIP_HEADERS, (b"content-length", b"%d" % len(body)))
         self.status = status
         await self.send({"type": "http.response.start", "status": status, "headers": self._head(content_type, extra)})
@@ -254,8 +251,7 @@ class Exchange:
     async def respond_not_modified(self, headers: Sequence[Header]) -> None:
         """Answer 304: the client has the document already."""
         self.status = 304
-        headers = [(b"audit-id", self.audit_id.encode()), *headers]
-        await self.send({"type": "http.response.start", "status": 304, "headers": headers})
+        await self.send({"type": "http.response.start", "status": 304, "headers": [(b"audit-id", self.audit_id.encode()), *headers]})
         self.finished = True
         await self.send({"type": "http.response.body", "body": b""})
 
@@ -266,10 +262,9 @@ class Exchange:
         if self._reader is not None:
             self._reader.rest()
         size = sum(map(len, parts))
-        compressed = size > GZIP_THRESHOLD_BYTES and accepts_gzip(self.headers)
-        if compressed:
-            parts = (await asyncio.to_thread(gzip, parts),)
-            size = len(parts[0])
+        if (packed := await compressed(parts, self.headers)) is not None:
+            parts = (packed,)
+            size = len(packed)
             headers = (*headers, *GZIP_HEADERS)
         elif len(parts) == 1 or size < _SMALL_BODY_BYTES or self.method == "HEAD":
             await self.respond(status, b"".join(parts), content_type, headers)
@@ -346,10 +341,10 @@ class Exchange:
         """The continuation, to be awaited. Data of the request that is not needed any more is freed."""
         assert self.continuation is not None
         stream = self.continuation()
-        self.continuation = self._query = self._body = self.resolved = self.end = None
+        self.continuation = self._parameters = self._query = self._body = self.resolved = self.end = None
         self.info = UNPARSED
         self.wanted_user = None
-        self.credentials = _NO_CREDENTIALS
+        self.credentials = NO_CREDENTIALS
         del self.context, self.headers, self.scope, self.state
         return stream
 

@@ -10,6 +10,9 @@ from kcp_py.server.warnings import warning_headers
 
 Header = tuple[bytes, bytes]
 
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+
 CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 """The header of all responses that say nothing else about caching."""
 

@@ -9,9 +9,9 @@ import orjson
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.serializer.protobuf import encode_object
 from kcp_py.apimachinery.serializer.yaml.codec import encode_yaml
-from kcp_py.server.exchange import TEXT, Exchange
+from kcp_py.server.exchange import Exchange
 from kcp_py.server.negotiation import DEFAULT, Representation, negotiate_status, wants_pretty
-from kcp_py.server.responsehead import Header
+from kcp_py.server.responsehead import TEXT, Header
 
 _PLAIN_CODES: Final = frozenset((404, 501))
 """EncodedStatus in plain text if the error has no reason."""

@@ -207,3 +207,24 @@ def test_answers_do_not_depend_on_the_size_of_the_cache():
             assert [parse_request("GET", path, {}) for path in (*paths, *paths)] == expected * 2
     finally:
         requestinfo.bound_cached_paths(requestinfo.CACHED_PATHS)
+
+
+_SEGMENTS = st.lists(st.sampled_from(["api", "apis", "v1", "watch", "proxy", "namespaces", "a", "pods", "status", ""]), max_size=8)
+_QUERIES = st.dictionaries(
+    st.sampled_from(["watch", "fieldSelector", "labelSelector", "x"]), st.just(["metadata.name=b"]) | st.just(["1"]), max_size=3
+)
+
+
+@given(st.sampled_from(["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "FOO"]), _SEGMENTS, _QUERIES)
+def test_kept_paths_have_the_meaning_of_their_queries(method, segments, query):
+    """The attributes of a path are kept without its query only where the query has no part in them."""
+    path = "/" + "/".join(segments)
+
+    def answer(parse):
+        try:
+            return parse(method, path, query)
+        except StatusError as error:
+            return error.code, error.message
+
+    expected = answer(requestinfo._parse_request)
+    assert [answer(parse_request) for _ in range(2)] == [expected, expected]

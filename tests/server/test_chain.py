@@ -140,6 +140,29 @@ async def test_compose(ask, probe):
     assert log == ["outer", "inner"]
 
 
+async def test_filters_may_be_functions_and_objects(ask, probe):
+    """Each kind is called with the exchange; an object by the method of its class."""
+    seen = []
+
+    class Object:
+        def __init__(self, handler):
+            self._handler = handler
+
+        async def __call__(self, exchange):
+            seen.append("object")
+            await self._handler(exchange)
+
+    def function(handler):
+        return partial(call, handler)
+
+    async def call(handler, exchange):
+        seen.append("partial")
+        await handler(exchange)
+
+    await ask(compose((ErrorsFilter, Object, function, Object), probe))
+    assert seen == ["object", "partial", "object"]
+
+
 @pytest.mark.parametrize("target", PUBLIC)
 async def test_public(ask, server, target):
     """Health and version are open to all callers."""

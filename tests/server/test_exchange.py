@@ -309,7 +309,8 @@ async def test_a_stream_goes_on_without_what_was_learned_of_its_request():
     exchange.continuation = rest
     going_on = exchange.go_on()
     held = [
-        getattr(exchange, name, None) for name in ("context", "headers", "scope", "state", "_query", "_body", "resolved", "continuation")
+        getattr(exchange, name, None)
+        for name in ("context", "headers", "scope", "state", "_parameters", "_query", "_body", "resolved", "continuation")
     ]
     assert held == [None] * len(held)
     await going_on
@@ -370,3 +371,11 @@ async def test_a_response_that_the_server_does_not_take_is_sent():
     await exchange.respond(200, b"{}")
     assert [message["type"] for message in wire.sent] == ["http.response.start", "http.response.body"]
     assert exchange.finished
+
+
+async def test_a_query_is_of_its_request():
+    """What a filter changes in the query of a request, handlers of this request find, and those of equal ones do not."""
+    first, second = (Wire().exchange(query=b"fieldManager=a") for _ in range(2))
+    first.query["fieldManager"] = ["b"]
+    assert [dict(one.parameters.values) for one in (first, second)] == [{"fieldManager": ["b"]}, {"fieldManager": ("a",)}]
+    assert second.query == {"fieldManager": ["a"]}

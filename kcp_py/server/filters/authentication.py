@@ -12,7 +12,8 @@ from kcp_py.authn.requestheader import ProxyHeaders
 from kcp_py.request.context import RequestContext
 from kcp_py.request.notes import NOTES
 from kcp_py.request.user import ANONYMOUS, UserInfo
-from kcp_py.server.exchange import PEER_CERTIFICATE, PROXY_CERTIFICATE, Exchange, Handler
+from kcp_py.server.connectionstate import PEER_CERTIFICATE, PROXY_CERTIFICATE
+from kcp_py.server.exchange import Exchange, Handler
 from kcp_py.server.websocket import WebSocket
 
 _HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"Keep-Alive", b"close", b"Close"))

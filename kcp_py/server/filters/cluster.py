@@ -14,7 +14,8 @@ from kcp_py.authn.tokens import bearer_token
 from kcp_py.logicalcluster import Name, Path
 from kcp_py.request.clusterhost import ClusterHosts
 from kcp_py.request.clusterpath import belongs_to_cluster, decode_path, parse_target
-from kcp_py.server.exchange import SERVER_NAME, Exchange, Handler
+from kcp_py.server.connectionstate import SERVER_NAME
+from kcp_py.server.exchange import Exchange, Handler
 
 Resolve = Callable[[Path], Awaitable[Name | None]]
 """From a path of several segments to the logical cluster at its end, None where there is none."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
-from kcp_py.request.requestinfo import Query, parse_request
+from kcp_py.request.requestinfo import parse_request
 from kcp_py.server.exchange import Exchange, Handler
 
-_NO_QUERY: Final[Query] = {}
+_NO_QUERY: Final[Mapping[str, Sequence[str]]] = {}
 
 
 class RequestInfoFilter:
@@ -18,6 +18,6 @@ class RequestInfoFilter:
         self._handler = handler
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        query = exchange.query if exchange.scope["query_string"] else _NO_QUERY
+        query = exchange.parameters.values if exchange.scope["query_string"] else _NO_QUERY
         exchange.info = parse_request(exchange.method, exchange.path, query)
         return self._handler(exchange)

@@ -26,8 +26,8 @@ _PAGES: Final = {path: ("", "", "", path) for path in ("/healthz", "/livez", "/r
 _CONNECTS: Final = frozenset(("log", "exec", "portforward", "attach", "proxy"))
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _COLLECTION_VERBS: Final = frozenset(("list", "watch", "deletecollection"))
-_PLAIN_VERBS: Final = frozenset(("get", "list", "create", "update", "delete"))
-"""Verbs whose label depends on nothing else, without a subresource."""
+_PLAIN_VERBS: Final = frozenset(("get", "list", "create", "update", "patch", "delete"))
+"""Verbs whose series depends on nothing else, without a subresource and a dry run; that of a patch on whether it is an apply."""
 _KEPT_SERIES: Final = 4096
 _APPLY: Final = b"application/apply-patch+yaml"
 _VERBS: Final = {
@@ -91,8 +91,11 @@ class TelemetryFilter:
     def _record(self, started: float, exchange: Exchange) -> None:
         info = exchange.info
         resolved = exchange.resolved
-        if resolved is not None and info.verb in _PLAIN_VERBS and not info.subresource and not exchange.scope["query_string"]:
-            key = (info.verb, resolved, info.namespace != "")
+        verb = info.verb
+        if resolved is not None and verb in _PLAIN_VERBS and not info.subresource and b"dryRun" not in exchange.scope["query_string"]:
+            if verb == "patch" and exchange.headers.get(b"content-type") == _APPLY:
+                verb = "apply"
+            key = (verb, resolved, info.namespace != "")
             series = self._series.get(key)
             if series is None:
                 if len(self._series) >= _KEPT_SERIES:

@@ -42,7 +42,7 @@ class TimeoutFilter:
         if info.is_resource and info.verb in {"watch", "proxy"}:
             await self._handler(exchange)
             return
-        values = exchange.query.get("timeout") if exchange.scope["query_string"] else None
+        values = exchange.parameters.values.get("timeout") if exchange.scope["query_string"] else None
         asked = _asked(values[0]) if values and values[0] else 0.0
         if 0 < asked < self._seconds:
             await self._run_within(asked, exchange)

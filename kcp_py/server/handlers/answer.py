@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final
 
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.meta.options import decode_include_object
@@ -20,6 +20,8 @@ from kcp_py.server.handlers.tablecolumns import TableColumns
 from kcp_py.server.negotiation import DEFAULT, PLAIN, TOOLS_OF_PEOPLE, Representation, negotiate, wants_pretty
 from kcp_py.storage.contract import KeyValue
 
+_NO_QUERY: Final[Mapping[str, Sequence[str]]] = {}
+
 
 def representation_of(exchange: Exchange, resource: ServedResource, *, watch: bool = False, listed: bool = False) -> Representation:
     """What the client wants to get.
@@ -35,10 +37,11 @@ def representation_of(exchange: Exchange, resource: ServedResource, *, watch: bo
     """
     headers = exchange.headers
     accept, agent = headers.get(b"accept"), headers.get(b"user-agent")
-    if not exchange.scope["query_string"] and accept in PLAIN and (agent is None or not agent.startswith(TOOLS_OF_PEOPLE)):
+    query = exchange.parameters.values if exchange.scope["query_string"] else _NO_QUERY
+    if accept in PLAIN and "pretty" not in query and (agent is None or not agent.startswith(TOOLS_OF_PEOPLE)):
         # What nearly all programs ask for.
         return DEFAULT
-    pretty = wants_pretty(exchange.query, agent)
+    pretty = wants_pretty(query, agent)
     return negotiate(accept, pretty=pretty, watch=watch, protobuf=resource.protobuf, routed=resource.typed, listed=listed)
 
 

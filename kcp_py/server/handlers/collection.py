@@ -63,7 +63,7 @@ class ObjectList:
         self._resource = target.resource
         self._representation = representation
         self._encoding = list_encoding(target.resource, representation)
-        self._include = decode_include_object(exchange.query)
+        self._include = decode_include_object(exchange.parameters.values)
         self._now = backend.clock()
         self._columns = TableColumns(target.resource, wildcard=target.only is None)
         self._elements: list[bytes] = []

@@ -23,7 +23,7 @@ async def create(backend: Backend, exchange: Exchange, target: Resolved) -> None
     representation = representation_of(exchange, resource)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     body = await exchange.read_body(backend.limits.max_body_bytes)
-    options = decode_create_options(exchange.query)
+    options = exchange.parameters.decode(decode_create_options)
     kind = body_kind(target) if target.subresource else resource
     obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)

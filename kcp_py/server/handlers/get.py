@@ -14,7 +14,7 @@ async def get(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Answer with the object, also for its `/status`, or with its Scale."""
     representation = representation_of(exchange, target.served.resource)
     if exchange.scope["query_string"]:
-        query = exchange.query
+        query = exchange.parameters.values
         version, cluster = query.get("resourceVersion"), query.get("cluster")
         options = ListOptions(resource_version=version[0]) if version else ListOptions()
         request = ReadRequest(exchange.context, target, options, cluster[0] if cluster else "")

@@ -38,10 +38,10 @@ async def list_objects(backend: Backend, exchange: Exchange, target: Resolved) -
         StatusError: 400, 406, 410, 422, 504.
     """
     representation = representation_of(exchange, target.resource, listed=True)
-    options = decode_list_options(exchange.query)
+    options = decode_list_options(exchange.parameters.values)
     if representation.transform == "PartialObjectMetadata":
         raise not_of_kind(target.resource, representation.transform)
-    include = decode_include_object(exchange.query)
+    include = decode_include_object(exchange.parameters.values)
     listed = await backend.verbs.of(target).list(ReadRequest(exchange.context, target, options))
     if not isinstance(listed, Listing):
         await send_objects(

@@ -14,8 +14,8 @@ from kcp_py.apimachinery import errors
 from kcp_py.registry.openapi import OpenAPIDocuments
 from kcp_py.server.accept import parse_accept
 from kcp_py.server.etags import is_current
-from kcp_py.server.exchange import JSON, TEXT, Exchange
-from kcp_py.server.responsehead import Header
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.responsehead import JSON, TEXT, Header
 
 _VARY: Final = (b"vary", b"Accept")
 _MAX_ACCEPT_BYTES: Final = 8 * 1024

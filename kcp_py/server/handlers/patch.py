@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 from kcp_py.aio.stages import next_stage
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
@@ -14,13 +17,16 @@ from kcp_py.server.handlers.answer import representation_of, send
 from kcp_py.server.handlers.backend import Backend
 from kcp_py.server.handlers.manager import manager_of
 
+_decode_apply_options: Final = partial(decode_patch_options, apply=True)
+_decode_patch_options: Final = partial(decode_patch_options, apply=False)
+
 
 async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Change the object as the body says, against its latest state; 200, or 201 where an apply made the object."""
     patch_type = _patch_type(exchange, target)
     representation = representation_of(exchange, target.served.resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
-    options = decode_patch_options(exchange.query, apply=patch_type == APPLY_PATCH)
+    options = exchange.parameters.decode(_decode_apply_options if patch_type == APPLY_PATCH else _decode_patch_options)
     change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))
     await next_stage()

@@ -22,7 +22,7 @@ async def update(backend: Backend, exchange: Exchange, target: Resolved) -> None
     resource = target.served.resource
     representation = representation_of(exchange, resource)
     body = await exchange.read_body(backend.limits.max_body_bytes)
-    options = decode_update_options(exchange.query)
+    options = exchange.parameters.decode(decode_update_options)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     kind = body_kind(target)
     again = partial(read_again, body, media, kind)

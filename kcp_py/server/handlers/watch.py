@@ -52,7 +52,7 @@ async def watch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     if backend.shutting_down:
         raise errors.service_unavailable("apiserver is shutting down", retry_after_seconds=1)
     representation = representation_of(exchange, target.resource, watch=True, listed=True)
-    options = decode_list_options(exchange.query)
+    options = decode_list_options(exchange.parameters.values)
     if len(exchange.context.info.parts) > 1:
         # The deprecated path below /watch/ that ends with a name.
         named = FieldRequirement("metadata.name", "=", target.name)
@@ -84,7 +84,7 @@ async def _run_by_clock(stream: _StoredStream | _ComputedStream, schedule: Sched
 async def _stream_of(
     backend: Backend, exchange: Exchange, source: StoredWatch | ComputedWatch, representation: Representation, options: ListOptions
 ) -> _StoredStream | _ComputedStream:
-    include = decode_include_object(exchange.query)
+    include = decode_include_object(exchange.parameters.values)
     seconds = float(options.timeout_seconds or backend.limits.min_watch_seconds * random.uniform(1, 2))
     if isinstance(source, ComputedWatch):
         return _ComputedStream(exchange, source, WatchEncoder(backend, source.target, representation, include), seconds)

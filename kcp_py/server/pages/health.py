@@ -10,7 +10,8 @@ import structlog
 
 from kcp_py.apimachinery.errors import unknown_path
 from kcp_py.golang.quoting import go_quote
-from kcp_py.server.exchange import TEXT, Exchange
+from kcp_py.server.exchange import Exchange
+from kcp_py.server.responsehead import TEXT
 
 Check = Callable[[], Awaitable[None]]
 """Returns if all is well and raises if not; what it raises is logged and never shown."""

@@ -296,8 +296,11 @@ async def test_equal_requests_are_counted_together(ask, probe):
         await ask(telemetry.app, "/api/v1/pods")
         await ask(telemetry.app, "/api/v1/nodes/x")
         await ask(telemetry.app, "/api/v1/namespaces/a/pods/x?pretty=true")
+        for media in (b"application/apply-patch+yaml", b"application/merge-patch+json"):
+            await ask(telemetry.app, "/api/v1/namespaces/a/pods/x?force=true", method="PATCH", headers=[(b"content-type", media)])
+        await ask(telemetry.app, "/api/v1/namespaces/a/pods/x?dryRun=All", method="PUT")
     found = {
-        (sample.labels["verb"], sample.labels["resource"], sample.labels["scope"]): sample.value
+        (sample.labels["verb"] + sample.labels["dry_run"], sample.labels["resource"], sample.labels["scope"]): sample.value
         for family in telemetry.registry.collect()
         for sample in family.samples
         if sample.name == "apiserver_request_total"
@@ -305,6 +308,9 @@ async def test_equal_requests_are_counted_together(ask, probe):
     assert found == {
         ("GET", "pods", "resource"): 6,
         ("PUT", "pods", "resource"): 3,
+        ("PUTAll", "pods", "resource"): 3,
+        ("APPLY", "pods", "resource"): 3,
+        ("PATCH", "pods", "resource"): 3,
         ("LIST", "pods", "namespace"): 3,
         ("LIST", "pods", "cluster"): 3,
         ("GET", "nodes", "resource"): 3,
