@@ -171,7 +171,7 @@ ELSEWHERE: Final[dict[str, list[Row]]] = {
         Row("call_estimates", "cel/test_estimate", "costs of calls are a part of the cost of an expression"),
     ],
     "cli": [
-        Row("arguments exits flags groups outputs version", "cli/test_root", "parts of the command line, seen as a user sees them"),
+        Row("arguments exits flags groups version", "cli/test_root", "parts of the command line, seen as a user sees them"),
         Row("backup copies", "../e2e/test_storage_faults", "commands about a database in use"),
         Row("clusterapi", "cli/test_cluster", "the requests of the command"),
         Row("credentialrequests", "cli/test_clusterkubeconfig", "the requests of the command"),

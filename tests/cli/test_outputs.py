@@ -27,7 +27,7 @@ def test_texts_without_an_encoding_are_escaped() -> None:
 
 
 def test_closed_outputs_are_opened() -> None:
-    """What is printed is dropped, and no later file gets the descriptor of an output."""
+    """Printed text is dropped, and no later file gets the descriptor of an output."""
     command = f"exec 3>&1 '{sys.executable}' -c '{PROGRAM}' 3 >&- 2>&-"
     ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("True", "")

@@ -124,7 +124,10 @@ class HttpsServer:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        """End the server, unless a test has ended it before."""
         assert self._listener is not None
+        if self._closed:
+            return
         asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
         self._closed = True
