@@ -11,11 +11,12 @@ def main() -> None:
     try:
         from kcp_py.cli.startedby import MESSAGE  # noqa: PLC0415 - before all that takes time
 
+        code = None
         if MESSAGE in os.environ:
             from kcp_py.cli.supervising import supervise_afresh  # noqa: PLC0415 - it has to be small
 
             code = supervise_afresh()
-        else:
+        if code is None:
             from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
 
             code = run(repeatable=True)

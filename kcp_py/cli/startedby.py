@@ -12,4 +12,4 @@ from typing import Final
 STARTED_BY: Final = os.getppid()
 """A process id."""
 MESSAGE: Final = "_KCP_PY_MESSAGE"
-"""The variable of the environment with the descriptor of a message from the interpreter that this process had before."""
+"""The variable of the environment with `PID:DESCRIPTOR`, for a message from the interpreter that this process had before."""

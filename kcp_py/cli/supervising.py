@@ -60,12 +60,15 @@ def supervise(options: Options, *, repeatable: bool) -> int | None:
     return _run(supervision)
 
 
-def supervise_afresh() -> int:
-    """`supervise` in the interpreter that was started afresh."""
+def supervise_afresh() -> int | None:
+    """`supervise` in the interpreter that was started afresh. Returns the exit code; None in any other interpreter."""
+    message = received()
+    if message is None:
+        return None
     from kcp_py.cli.outputs import prepare_outputs
 
     prepare_outputs()
-    return _run(_Supervision(*marshal.loads(received())))  # noqa: S302 - written by this process
+    return _run(_Supervision(*marshal.loads(message)))  # noqa: S302 - written by this process
 
 
 def _run(supervision: _Supervision) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kcp_py import __version__
+from kcp_py.cli.startedby import MESSAGE
 from tests.cli.workers.conftest import TIMEOUT
 
 LARGE = (
@@ -67,3 +70,13 @@ def test_the_process_that_was_started_becomes_small(server: subprocess.Popen[str
     assert memory is not None
     assert 0 < int(memory[1]) * 1024 < MOST_BYTES
     assert Path(f"/proc/{server.pid}/cmdline").read_bytes().split(b"\0")[1:6] == [b"-m", b"kcp_py", b"start", b"--workers", b"2"]
+
+
+@pytest.mark.parametrize("value", ["nonsense", "0", "1:0"])
+def test_a_variable_of_another_program_changes_nothing(value: str) -> None:
+    """A command runs as without it, and leaves its input alone."""
+    command = [sys.executable, "-m", "kcp_py", "version"]
+    environment = {**os.environ, MESSAGE: value}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert __version__ in ended.stdout

@@ -5,6 +5,7 @@ An interpreter keeps the memory of all that it has imported. One that goes on as
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -13,6 +14,10 @@ from kcp_py.cli.workers.child import flush_output
 
 _NAME = "/proc/self/comm"
 """The name of a process, which the kernel sets to that of the interpreter."""
+_FILE = "kcp-py"
+"""The name of the file in memory that has the message."""
+_LINK = f"/memfd:{_FILE} (deleted)"
+"""The same as the target of the link in `/proc/self/fd`."""
 
 
 def start_afresh(message: bytes) -> None:
@@ -23,12 +28,12 @@ def start_afresh(message: bytes) -> None:
     Args:
         message: for `received`.
     """
-    if not sys.executable or getattr(sys, "frozen", False):
+    if not sys.executable or getattr(sys, "frozen", False) or _is_read_once(sys.argv[0]):
         return
     try:
         with open(_NAME, "rb") as file:  # noqa: PTH123 - the fresh program does without pathlib
             name = file.read()
-        descriptor = os.memfd_create("kcp-py", 0)
+        descriptor = os.memfd_create(_FILE, 0)
     except (AttributeError, OSError):
         return
     try:
@@ -36,21 +41,35 @@ def start_afresh(message: bytes) -> None:
             file.write(len(name).to_bytes(1, "little") + name + message)
         os.lseek(descriptor, 0, os.SEEK_SET)
         flush_output()
-        environment = {**os.environ, MESSAGE: str(descriptor)}
+        environment = {**os.environ, MESSAGE: f"{os.getpid()}:{descriptor}"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - the program itself
     except OSError:
         os.close(descriptor)
 
 
-def received() -> bytes:
+def _is_read_once(program: str) -> bool:
+    """Whether a program was read from a stream, which has ended."""
+    return program in {"", "-"} or program.startswith("/dev/")
+
+
+def received() -> bytes | None:
     """The message of the interpreter before. The process has its name again, and its environment.
 
-    Raises:
-        OSError: there is none.
-        ValueError: as above.
+    Returns:
+        None if there is none: the environment is that of another process, or names a file that `start_afresh` did not make. The file stays
+        as it is.
     """
-    with os.fdopen(int(os.environ.pop(MESSAGE)), "rb") as file:
-        content = file.read()
-    with open(_NAME, "wb") as file:  # noqa: PTH123 - as above
-        file.write(content[1 : content[0] + 1])
+    pid, _, descriptor = os.environ.pop(MESSAGE, "").partition(":")
+    if pid != str(os.getpid()):
+        return None
+    try:
+        if os.readlink(f"/proc/self/fd/{descriptor}") != _LINK:  # noqa: PTH115 - as above
+            return None
+        with os.fdopen(int(descriptor), "rb") as file:
+            content = file.read()
+    except (OSError, ValueError):
+        return None
+    # It may be read-only, as all of /proc is in some containers.
+    with contextlib.suppress(OSError), open(_NAME, "wb") as name:  # noqa: PTH123 - as above
+        name.write(content[1 : content[0] + 1])
     return content[content[0] + 1 :]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kcp_py.cli.startedby import MESSAGE
+from kcp_py.cli.workers import freshstart
 from kcp_py.cli.workers.freshstart import received
 from tests.cli.workers.conftest import TIMEOUT
 
@@ -66,10 +68,49 @@ def test_a_program_that_cannot_begin_again_goes_on(before: str) -> None:
     assert lines[1:] == ["not possible"]
 
 
-def test_no_message_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A descriptor that is not open has none."""
-    descriptor = os.open(os.devnull, os.O_RDONLY)
-    os.close(descriptor)
-    monkeypatch.setenv(MESSAGE, str(descriptor))
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        received()
+@pytest.mark.parametrize("arguments", [["-"], [], ["/dev/stdin"]])
+def test_a_program_of_a_stream_goes_on(arguments: list[str]) -> None:
+    """It cannot be read a second time."""
+    program = PROGRAM.replace("{before}", "pass")
+    ended = subprocess.run([sys.executable, *arguments], input=program, capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    assert ended.stdout.splitlines()[1:] == ["not possible"]
+
+
+@pytest.mark.parametrize("value", ["", "nonsense", "3", "{pid}", "{pid}:", "{pid}:x", "{pid}:-1", "{pid}:1000000", "{pid}:../self/fd/0"])
+def test_nonsense_is_no_message(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the environment says else is dropped."""
+    monkeypatch.setenv(MESSAGE, value.replace("{pid}", str(os.getpid())))
+    assert received() is None
+    assert MESSAGE not in os.environ
+
+
+def test_another_file_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the program did not make is neither read nor closed."""
+    with (tmp_path / "prepared").open("w+b") as file:
+        file.write(b"\0prepared")
+        file.seek(0)
+        monkeypatch.setenv(MESSAGE, f"{os.getpid()}:{file.fileno()}")
+        assert received() is None
+        assert file.read() == b"\0prepared"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are files in memory on Linux alone")
+def test_a_message_for_another_process_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that inherits the environment and the file does not take them for its own."""
+    with os.fdopen(os.memfd_create("kcp-py", 0), "w+b") as file:
+        file.write(b"\0told")
+        file.seek(0)
+        monkeypatch.setenv(MESSAGE, f"{os.getppid()}:{file.fileno()}")
+        assert received() is None
+        assert file.read() == b"\0told"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are files in memory on Linux alone")
+def test_a_name_that_cannot_be_set_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc is read-only, the message arrives and the process keeps the name of the interpreter."""
+    monkeypatch.setattr(freshstart, "_NAME", str(tmp_path))
+    descriptor = os.memfd_create("kcp-py", 0)
+    os.write(descriptor, b"\x04nametold")
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    monkeypatch.setenv(MESSAGE, f"{os.getpid()}:{descriptor}")
+    assert received() == b"told"
