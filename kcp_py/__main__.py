@@ -12,14 +12,16 @@ def main() -> None:
         from kcp_py.cli.startedby import MESSAGE  # noqa: PLC0415 - before all that takes time
 
         code = None
-        if MESSAGE in os.environ:
+        # Nothing is repeated twice, even where the message is not accepted.
+        repeatable = MESSAGE not in os.environ
+        if not repeatable:
             from kcp_py.cli.supervising import supervise_afresh  # noqa: PLC0415 - it has to be small
 
             code = supervise_afresh()
         if code is None:
             from kcp_py.cli.root import run  # noqa: PLC0415 - importing this module must cost nothing
 
-            code = run(repeatable=True)
+            code = run(repeatable=repeatable)
     except KeyboardInterrupt:
         # `run` handles the interrupts of commands: this one came during the imports.
         code = 130
