@@ -9,6 +9,7 @@ import datetime as dt
 import fcntl
 import os
 import platform
+import select
 import socket
 import sys
 import time
@@ -323,7 +324,9 @@ def _certificate_ends(options: Options) -> dict[tuple[str, ...], float]:
 
 
 def _print(text: str, out: IO[str]) -> None:
-    """Print a text if that is possible: a reader that has gone or a full disk must not end a server that serves."""
+    """Print a text if that is possible: a reader that has gone or a full disk must not end a server, nor a full pipe hold it."""
+    if not _has_room(out):
+        return
     try:
         out.write(text)
         out.flush()
@@ -331,6 +334,14 @@ def _print(text: str, out: IO[str]) -> None:
         # The rest of the buffer would fail again when Python ends.
         with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), out.fileno())
+
+
+def _has_room(out: IO[str]) -> bool:
+    """Whether a write of a few lines returns at once; also where the system does not tell."""
+    try:
+        return bool(select.select((), (out,), (), 0)[1])
+    except (OSError, ValueError):
+        return True
 
 
 @contextlib.contextmanager

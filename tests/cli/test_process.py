@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -77,6 +78,31 @@ def test_next_steps_that_cannot_be_printed_end_no_server(output, workers, tmp_pa
     assert "server_stopped" in said
     assert "Traceback" not in said
     assert (tmp_path / "code").read_text() == "0\n"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_full_pipe_holds_no_server(workers, tmp_path):
+    """A server whose output is a pipe that is full and not read ends in order at the first signal."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, bytes(4096))
+    os.set_blocking(write, True)
+    command = [sys.executable, "-m", "kcp_py", "start", "--secure-port", "0", "--log-format", "json", "--workers", workers]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [*command, "--root-directory", str(tmp_path)], env=environ, stdout=write, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.close(write)
+        try:
+            assert process.stderr is not None
+            assert any('"server_started"' in line for line in process.stderr)
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            os.close(read)
 
 
 @pytest.mark.parametrize(
