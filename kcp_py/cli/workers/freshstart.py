@@ -17,7 +17,7 @@ _NAME = "/proc/self/comm"
 _FILE = "kcp-py"
 """The name of the file in memory that has the message."""
 _LINK = f"/memfd:{_FILE} (deleted)"
-"""The same as the target of the link in `/proc/self/fd`."""
+"""The target of the link in `/proc/self/fd` to this file."""
 
 
 def start_afresh(message: bytes) -> None:
