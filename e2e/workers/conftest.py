@@ -14,10 +14,16 @@ NewServer = Callable[..., ServerProcess]
 Clients = tuple[list[Writer], list[Reader], list[Informer]]
 
 
+LITTLE_HISTORY = "64Ki"
+"""Memory for events, so that clients that are away for long have to list again."""
+MUCH_HISTORY = "16Mi"
+
+
 @pytest.fixture
-def server(new_server: NewServer) -> ServerProcess:
-    """A server of three processes with little memory for events."""
-    return new_server("--workers", "3", environment={"KCP_PY_WATCH_HISTORY_BYTES": "64Ki"}).start()
+def server(new_server: NewServer, request: pytest.FixtureRequest) -> ServerProcess:
+    """A server of three processes, with little memory for events unless a test says how much."""
+    history: str = getattr(request, "param", LITTLE_HISTORY)
+    return new_server("--workers", "3", environment={"KCP_PY_WATCH_HISTORY_BYTES": history}).start()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from e2e.conftest import ServerProcess
 from e2e.informer import CONNECTION_ERRORS, Informer
 from e2e.pair import PATH, Reader, Writer, listed, require_writes, told
+from e2e.workers.conftest import MUCH_HISTORY
 from e2e.workers.processes import events, is_running, one_of_each, pids, until
 
 # In Python 3.11 `ssl` does not close its socket when the connection is reset before the handshake begins.
@@ -37,6 +38,7 @@ def settle(server: ServerProcess, clients: Clients) -> None:
 
 @pytest.mark.slow
 @UNCLOSED
+@pytest.mark.parametrize("server", [MUCH_HISTORY], indirect=True, ids=["much history"])
 def test_workers_are_killed_under_load(server: ServerProcess, clients: Clients) -> None:
     """Clients of a killed worker connect again; clients of other processes notice nothing, and no process but the killed one is new."""
     writers, _, informers = clients
