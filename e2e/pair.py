@@ -8,6 +8,7 @@ import itertools
 import os
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -323,7 +324,13 @@ def _read(session: Session, path: str) -> tuple[int, Any]:
 
 
 def listed(server: ServerProcess) -> dict[Key, dict[str, Any]]:
-    return {key_of(item): item for item in server.request("GET", PATH).json["items"]}
+    """All objects of the cluster. A server that has just begun may refuse the request for a moment."""
+    end = time.monotonic() + TIMEOUT
+    while (answer := server.request("GET", PATH)).code != 200:
+        assert answer.code in (503, 504), answer.body
+        assert time.monotonic() < end, answer.body
+        time.sleep(0.05)
+    return {key_of(item): item for item in answer.json["items"]}
 
 
 def told(state: dict[Key, dict[str, Any]]) -> dict[Key, tuple[int, Any]]:

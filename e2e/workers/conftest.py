@@ -29,6 +29,8 @@ def server(new_server: NewServer, request: pytest.FixtureRequest) -> ServerProce
 @pytest.fixture
 def clients(server: ServerProcess) -> Iterator[Clients]:
     """Clients of all kinds, at work."""
+    # A watch that begins before its cluster was created would have to list again.
+    assert server.request("POST", "/clusters/pair/api/v1/namespaces", {"metadata": {"name": "another"}}).code == 201
     informers = [Informer(lambda: server, PATH).start() for _ in range(6)]
     writers = [Writer(server, prefix) for prefix in "abc"]
     readers = [Reader(server, writer) for writer in writers for _ in range(2)]
