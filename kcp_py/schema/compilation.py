@@ -90,7 +90,7 @@ class StructuralSchema:
 
     def type_error(self, obj: dict[str, Any]) -> FieldError | None:
         """See `contract.CompiledSchema.type_error`."""
-        return first_type_error(self.root, obj, "") if self._custom and self._has_embedded else None
+        return first_type_error(self.root, obj, "") if self._custom and self.has_embedded else None
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `contract.CompiledSchema.default`."""
@@ -193,7 +193,8 @@ class StructuralSchema:
         return filled
 
     @cached_property
-    def _has_embedded(self) -> bool:
+    def has_embedded(self) -> bool:
+        """See `contract.CompiledSchema.has_embedded`."""
         return any(node.embedded for node in nodes_of(self.root))
 
 

@@ -70,6 +70,11 @@ class CompiledSchema(Protocol):
         return 0
 
     @property
+    def has_embedded(self) -> bool:
+        """Whether objects may hold other objects, whose metadata are decoded, too. Only then `prune` depends on the values of scalars."""
+        return True
+
+    @property
     def root(self) -> Node:
         """The schema as a tree."""
         ...

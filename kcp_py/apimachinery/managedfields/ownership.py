@@ -21,7 +21,7 @@ from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.values import fields_of
 from kcp_py.golang.json import go_json
 
-__all__ = ["ConflictsError", "Manager", "MissingVersionError", "Owned", "Owners", "Versions", "apply", "update"]
+__all__ = ["ConflictsError", "Manager", "MissingVersionError", "Owned", "Owners", "Versions", "apply", "reconciled_owners", "update"]
 
 
 class Manager(NamedTuple):
@@ -110,7 +110,7 @@ def update(
     It owns the fields that it changed. Fields that it removed have no owner. `ignored`, `unowned` and `adapted` are as in `apply`.
     Managers that own what they owned before keep their `Owned` itself.
     """
-    owners = owners if adapted else _reconciled(versions, owners)
+    owners = owners if adapted else reconciled_owners(versions, owners)
     result, comparison = _take(versions, live, new, owners, manager, force=True, ignored=ignored)
     before = result.get(manager)
     mine = difference(before.fields if before is not None else EMPTY, comparison.removed)
@@ -147,7 +147,7 @@ def apply(
         DuplicateKeyError: `config` has items with the same keys.
     """
     merged = merge(versions.kind, live, config)
-    result = dict(owners if adapted else _reconciled(versions, owners))
+    result = dict(owners if adapted else reconciled_owners(versions, owners))
     last = result.get(manager)
     mine = without(fields_of(versions.kind, config), ignored)
     owned = Owned(difference(mine, unowned), versions.version, applied=True)
@@ -160,8 +160,8 @@ def apply(
     return new, result
 
 
-def _reconciled(versions: Versions, owners: Owners) -> Owners:
-    """The owners, with their fields adapted to the current types."""
+def reconciled_owners(versions: Versions, owners: Owners) -> Owners:
+    """The owners, with their fields adapted to the current types; the argument itself where nothing changes."""
     result = owners
     for manager, owned in owners.items():
         version = owned.api_version

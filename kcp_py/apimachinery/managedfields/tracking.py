@@ -28,11 +28,21 @@ from kcp_py.apimachinery.managedfields.entries import (
     is_reset,
 )
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, difference, paths, show, without
-from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, update
+from kcp_py.apimachinery.managedfields.ownership import ConflictsError, Manager, Owned, Owners, Versions, apply, reconciled_owners, update
 from kcp_py.apimachinery.managedfields.types import MergeType
 from kcp_py.apimachinery.managedfields.values import fields_of
 
-__all__ = ["Conflict", "ManagedWrite", "conflict_message", "conflicts_of", "track_apply", "track_create", "track_update"]
+__all__ = [
+    "Conflict",
+    "ManagedWrite",
+    "conflict_message",
+    "conflicts_of",
+    "track_apply",
+    "track_create",
+    "track_update",
+    "well_known",
+    "with_entries",
+]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 KUBECTL: Final = "kubectl"
@@ -286,6 +296,18 @@ def _decoded(entries: Any) -> Managed:
         return Managed()
 
 
+def well_known(obj: dict[str, Any], versions: Versions) -> Managed | None:
+    """What the entries of a stored object say, where their sets fit the present types as they are; else None."""
+    managed = _decoded(obj["metadata"].get("managedFields"))
+    if reconciled_owners(versions, managed.owners) is not managed.owners:
+        return None
+    for owned in managed.owners.values():
+        if not owned.fields or difference(owned.fields, _SERVERS) is not owned.fields:
+            return None
+    managed.versions = versions.key
+    return managed
+
+
 def _without_entries(obj: dict[str, Any]) -> dict[str, Any]:
     """An object without its managedFields."""
     metadata = obj.get("metadata")
@@ -330,6 +352,13 @@ def _stripped(owners: Owners, before: Owners, *, adapted: bool) -> Owners:
         if fields:
             result[manager] = owned if fields is owned.fields else Owned(fields, owned.api_version, owned.applied)
     return result
+
+
+def with_entries(obj: dict[str, Any], managed: Managed, versions: Versions) -> tuple[dict[str, Any], Managed]:
+    """A copy of an object that has other entries, and what these say: `managed`, changed in place. All other parts are shared."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    new = {**obj, "metadata": metadata}
+    return new, _written(new, managed, versions)
 
 
 def _written(obj: dict[str, Any], managed: Managed, versions: Versions) -> Managed:

@@ -127,6 +127,11 @@ class DeferredSchema:
         return 0
 
     @property
+    def has_embedded(self) -> bool:
+        """See `contract.CompiledSchema.has_embedded`: only the schemas of custom resources tell."""
+        return True
+
+    @property
     def root(self) -> Node:
         """See `contract.CompiledSchema.root`."""
         return (self._compiled or self.compiled).root

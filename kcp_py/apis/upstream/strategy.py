@@ -171,6 +171,7 @@ class UpstreamSchema:
         self.strict_errors = self._compiled.strict_errors
         self.root = self._compiled.root
         self.pattern_weight = 0
+        self.has_embedded = True
         self.rules = None
 
     def type_error(self, obj: dict[str, Any]) -> None:

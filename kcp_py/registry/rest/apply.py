@@ -21,7 +21,7 @@ from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.rest.scale import SCALE_TYPE
 from kcp_py.registry.rest.update import check_identity, other_uid
 from kcp_py.registry.scale import ScalePaths
-from kcp_py.registry.store import Access, Current, apply_configuration, check_configuration, update
+from kcp_py.registry.store import Access, Current, apply_configuration, check_configuration, repeat_configuration, update
 from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.subresources import SCALE_KIND
 from kcp_py.registry.writerequest import Decoding, Resolved, WriteRequest
@@ -72,20 +72,28 @@ async def apply(access: Access, request: WriteRequest, body: bytes) -> StoreResu
             return (await applied(request, config, None, len(body))).obj
         revision, decoded = str(current.item.mod_revision), current.decoded
         # To decode an object once more takes less time than to see whether it conforms, which pays for those that are written again.
+        size = len(body) + len(current.item.value)
         if decoded is None or not decoded.sound or not decoded.conforms():
             live = await current.load()
             live["metadata"]["resourceVersion"] = revision
+            known = decoded.managed if decoded is not None else None
+            new, current.noted, current.conforming = await applied(request, config, live, size, known=known)
         else:
             live = {**decoded.obj, "metadata": {**decoded.obj["metadata"], "resourceVersion": revision}}
-        known = decoded.managed if decoded is not None else None
-        new, current.noted, current.conforming = await applied(request, config, live, len(body) + len(current.item.value), known=known)
+            new, current.noted, current.conforming = await applied(request, config, live, size, known=decoded.managed, conforming=True)
         return new
 
     return await update(access, request, transform, may_create=True)
 
 
 async def applied(
-    request: WriteRequest, configuration: Configuration, live: dict[str, Any] | None, size: int, *, known: Managed | None = None
+    request: WriteRequest,
+    configuration: Configuration,
+    live: dict[str, Any] | None,
+    size: int,
+    *,
+    known: Managed | None = None,
+    conforming: bool = False,
 ) -> Applied:
     """What a configuration makes of an object, with its owners: pruned, with defaults, and of the name of the request.
 
@@ -95,6 +103,7 @@ async def applied(
         live: the object with its resourceVersion; None where there is none. The result shares parts of it.
         size: bytes of both, about.
         known: what the managedFields of `live` say, where that is known.
+        conforming: whether pruning and defaults are known to leave `live` as it is.
 
     Raises:
         StatusError: 400, 409 for conflicts, 422, 500 for a configuration that does not fit the type.
@@ -109,11 +118,19 @@ async def applied(
     if paths is not None:
         check_configuration(SCALE_TYPE, SCALE_KIND, config)
         config = _scaled(config, target, paths)
-    new, managed = await apply_configuration(
-        resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size, known=known
-    )
+    again = None
+    if paths is None and live is not None and size <= Inline.TRANSFORM:
+        again = repeat_configuration(resource, live, config, manager, subresource=target.subresource, known=known)
+    if again is not None:
+        new, managed = again
+    else:
+        new, managed = await apply_configuration(
+            resource, live, config, manager, subresource=target.subresource, force=bool(options.force), size=size, known=known
+        )
     await next_stage()
     _strict(repeated, options, request.warnings)
+    if again is not None and conforming and not resource.schema.has_embedded and "ownerReferences" not in new["metadata"]:
+        return Applied(new, managed, conforms=True)
     # The entries were read from the store, or written here: they need no check. They keep their place.
     owners = new["metadata"].get("managedFields") if resource.converter is None else None
     if owners:

@@ -8,7 +8,7 @@ from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.create import create
 from kcp_py.registry.store.delete import delete
 from kcp_py.registry.store.forms import Form
-from kcp_py.registry.store.ownership import apply_configuration, check_configuration
+from kcp_py.registry.store.ownership import apply_configuration, check_configuration, repeat_configuration
 from kcp_py.registry.store.read import Current, get, load, load_one
 from kcp_py.registry.store.rendered import RenderedPage, can_render, render
 from kcp_py.registry.store.scan import Page, Scan, scan
@@ -33,6 +33,7 @@ __all__ = [
     "load",
     "load_one",
     "render",
+    "repeat_configuration",
     "scan",
     "update",
 ]

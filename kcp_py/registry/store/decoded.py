@@ -10,6 +10,7 @@ rules or with conversions, and writes that admission plugins see, decode objects
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any, Final
 from weakref import ref
 
@@ -23,23 +24,24 @@ from kcp_py.apimachinery.meta.decoding import drop_malformed_fields, prune_objec
 from kcp_py.registry.custom_resources import CustomResourceStrategy
 from kcp_py.registry.rendering import encode_stored, stored_form, strip_server_fields
 from kcp_py.registry.resource import Served, ServedResource
+from kcp_py.registry.store.commonowners import CommonOwners
+from kcp_py.registry.store.weights import decoded_weight
 from kcp_py.schema.contract import CompiledSchema
 from kcp_py.schema.structural.default import TooManyDefaultsError
 from kcp_py.storage.contract import KeyValue
 
-DECODED_BYTES: Final = 24 * 1024 * 1024
+DECODED_BYTES: Final = 32 * 1024 * 1024
 """Memory of all decoded objects, about."""
-_FACTOR: Final = 6
-"""Bytes that a decoded object takes with its stored form, by the bytes of that, but for its maps and lists ..."""
-_CONTAINER: Final = 72
-"""... and of a map or a list, which may take two bytes of the stored form."""
-_BOOKKEEPING: Final = 512
+_COMMON_PART: Final = 16
+"""The owners that are ready to be shared take so much less besides."""
+_BOOKKEEPING: Final = 1536
+"""Bytes of a kept object besides its stored form and its parts: its key, its places in tables, and what its managedFields say."""
 
 
 class Decoded:
     """A decoded object, and facts about it that spare the next write some work. Its parts are never changed."""
 
-    __slots__ = ("_conforms", "managed", "obj", "resource", "sound", "value")
+    __slots__ = ("_conforms", "managed", "obj", "resource", "saved", "sound", "value")
 
     def __init__(self, value: bytes, resource: ServedResource, obj: dict[str, Any], *, conforms: bool | None = None) -> None:
         self.value: Final = value
@@ -50,6 +52,8 @@ class Decoded:
         """What `Current.load` makes of it."""
         self.managed: Managed | None = None
         """What its managedFields say; None where that has to be worked out."""
+        self.saved = 0
+        """Bytes of it that other objects have in common with it, about, see `CommonOwners.share`."""
         self.sound = False
         """Whether its metadata are known to be valid."""
         self._conforms = conforms
@@ -76,6 +80,7 @@ class DecodedObjects:
 
     def __init__(self, capacity: int = DECODED_BYTES) -> None:
         self._objects: LRU[str, Decoded] = LRU(capacity, weigh=_weight)
+        self._common = CommonOwners(capacity // _COMMON_PART)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -126,7 +131,12 @@ class DecodedObjects:
         conforms = (before.known_to_conform or None) if conforming else False
         decoded = Decoded(value, resource, obj, conforms=conforms)
         if managed is not None and bool(managed.owners) == ("managedFields" in obj["metadata"]):
-            decoded.managed = managed
+            if before.managed is not None and _are_same(managed, before.managed):
+                decoded.managed, decoded.saved = managed, before.saved
+            elif managed.owners:
+                decoded.managed, decoded.saved = self._common.share(managed, obj["metadata"]["managedFields"])
+            else:
+                decoded.managed = managed
         decoded.sound = True
         self._objects.set(key, decoded)
 
@@ -152,9 +162,15 @@ def _is_conforming(obj: dict[str, Any], schema: CompiledSchema) -> bool:
     return identical(copied, obj)
 
 
+def _are_same(managed: Managed, before: Managed) -> bool:
+    """Whether the sets of all managers are those before themselves, and so shared as those are."""
+    owners, others = managed.owners, before.owners
+    return len(owners) == len(others) and all(map(is_, owners.values(), others.values()))
+
+
 def _weight(decoded: Decoded) -> int:
     value = decoded.value
-    return _BOOKKEEPING + _FACTOR * len(value) + _CONTAINER * (value.count(b"{") + value.count(b"["))
+    return _BOOKKEEPING + len(value) + decoded_weight(value) - decoded.saved
 
 
 def _is_intact(decoded: Decoded) -> bool:

@@ -20,6 +20,7 @@ from kcp_py.apimachinery.managedfields.conformity import typed_problems
 from kcp_py.apimachinery.managedfields.entries import Managed, ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
+from kcp_py.apimachinery.managedfields.repeating import track_repeated
 from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_create, track_update
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.admission import Attributes, Steps
@@ -27,7 +28,7 @@ from kcp_py.registry.merge_types import MergeTypes
 from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.writerequest import FieldManager
 
-__all__ = ["FieldManager", "apply_configuration", "check_configuration", "mutate", "note_write", "reset_fields"]
+__all__ = ["FieldManager", "apply_configuration", "check_configuration", "mutate", "note_write", "repeat_configuration", "reset_fields"]
 
 R = TypeVar("R")
 
@@ -157,6 +158,27 @@ async def apply_configuration(
             raise _conflict(view_of(resource, subresource).shown_conflicts(error)) from error
 
     return await _with_versions(resource, run, size)
+
+
+def repeat_configuration(
+    resource: ServedResource,
+    live: dict[str, Any],
+    config: dict[str, Any],
+    manager: FieldManager,
+    *,
+    subresource: str,
+    known: Managed | None = None,
+) -> tuple[dict[str, Any], Managed] | None:
+    """`apply_configuration` of other values for scalars that the manager owns already and alone; None for any other configuration.
+
+    Where pruning and defaults leave `live` as it is, they leave the result as it is, too, unless objects of the kind may have other
+    objects in them. `known` is what the managedFields of `live` say, where that is known.
+    """
+    types = resource.merge_types
+    if types is None or resource.typed or resource.converter is not None or (kind := types.cached(resource.group_version)) is None:
+        return None
+    writer = ManagedWrite(manager.name, manager.time, subresource, reset_fields(resource, subresource, live, config))
+    return track_repeated(types.versions(resource.group_version, kind), live, config, writer, known=known)
 
 
 def check_configuration(merge_type: MergeType, kind: GroupVersionKind, config: Mapping[str, Any]) -> None:

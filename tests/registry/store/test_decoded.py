@@ -20,6 +20,7 @@ from kcp_py.registry.resource import Served
 from kcp_py.registry.store import Current
 from kcp_py.registry.store.access import Access
 from kcp_py.registry.store.decoded import Decoded, DecodedObjects, shares_objects
+from kcp_py.registry.store.weights import decoded_weight
 from kcp_py.storage.contract import KeyValue
 from kcp_py.storage.memory import MemoryStorage
 from tests.client.registry import CONFIG_MAPS, CRDS, WIDGETS, Registry, config_map, make_crd, open_registry, widget
@@ -137,8 +138,7 @@ async def test_memory_is_bounded(world: World, decoded: DecodedObjects) -> None:
     item = await updated(world, 2)
     found = decoded.find(served, item)
     assert found is not None
-    containers = item.value.count(b"{") + item.value.count(b"[")
-    few = DecodedObjects(3 * (512 + 6 * len(item.value) + 72 * containers))
+    few = DecodedObjects(3 * (1536 + len(item.value) + decoded_weight(item.value) - found.saved))
     for number in range(5):
         few.keep(str(number), found)
     assert len(few) == 3
@@ -147,6 +147,52 @@ async def test_memory_is_bounded(world: World, decoded: DecodedObjects) -> None:
     none = DecodedObjects(10)
     none.keep("0", found)
     assert len(none) == 0
+
+
+async def test_objects_share_their_owners(world: World, decoded: DecodedObjects) -> None:
+    """Objects of one manager have the sets of fields in common, and count them once; the stored bytes are those of their writes."""
+    served = await world.served(WIDGETS)
+    await world.client.create(TEAM, WIDGETS, widget("two", labels={"a": "b"}), field_manager="me")
+    one = decoded.find(served, await updated(world, 2))
+    obj = await world.client.get(TEAM, WIDGETS, "default", "two")
+    await world.client.update(TEAM, WIDGETS, {**obj, "spec": {"size": 3}}, field_manager="me")
+    two = decoded.find(served, await item_of(world, "two"))
+    assert one is not None
+    assert two is not None
+    assert one.managed is not None
+    assert two.managed is not None
+    assert next(iter(one.managed.owners.values())) is next(iter(two.managed.owners.values()))
+    assert two.obj["metadata"]["managedFields"][0]["fieldsV1"] is one.obj["metadata"]["managedFields"][0]["fieldsV1"]
+    assert (one.saved, two.saved > 0) == (0, True)
+    again = decoded.find(served, await updated(world, 3))
+    assert again is not None
+    assert again.saved == 0
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_an_apply_of_other_values_changes_nothing_else(world: World, decoded: DecodedObjects, *, kept: bool) -> None:
+    """It is stored as one that is merged: pruned, with its time, and with a new generation; and it may be refused."""
+    config = widget("one", labels={"a": "b"})
+    await world.client.apply(TEAM, WIDGETS, config | {"spec": {"size": 5}}, field_manager="you", force=True)
+    before = await world.client.get(TEAM, WIDGETS, "default", "one")
+    if not kept:
+        await world.rewrite(KEY.format("one"), lambda obj: obj["spec"].update(unknown=1))
+    world.registry.access.clock = lambda: 1_900_000_000.0
+    applied = await world.client.apply(TEAM, WIDGETS, config | {"spec": {"size": 9}}, field_manager="you")
+    assert applied["spec"] == {"size": 9}
+    assert applied["metadata"]["generation"] == before["metadata"]["generation"] + 1
+    mine = [entry for entry in applied["metadata"]["managedFields"] if entry["manager"] == "you"]
+    assert [(entry["operation"], entry["time"]) for entry in mine] == [("Apply", "2030-03-17T17:46:40Z")]
+    stored = (await item_of(world)).value
+    with pytest.raises(StatusError, match="invalid"):
+        await world.client.apply(TEAM, WIDGETS, config | {"spec": {"size": 9}, "kind": "Else"}, field_manager="you")
+    with pytest.raises(StatusError, match="expected numeric"):
+        await world.client.apply(TEAM, WIDGETS, config | {"spec": {"size": "9"}}, field_manager="you")
+    assert (await item_of(world)).value == stored
+    if not kept:
+        assert decoded.altered() == []
+    again = await world.client.apply(TEAM, WIDGETS, config | {"spec": {"size": 9}}, field_manager="you")
+    assert again["metadata"]["resourceVersion"] == applied["metadata"]["resourceVersion"]
 
 
 async def test_changes_in_place_are_found(world: World) -> None:
