@@ -230,3 +230,13 @@ def test_a_repetition_is_an_apply(first: Any, second: Any, created: Any, chance:
         expected = track_apply(VERSIONS, live, copy.deepcopy(config), by("me", 5), force=chance.getrandbits(1) == 1, known=known)
         assert json.dumps(found[0]) == json.dumps(expected[0])
         assert (found[1].owners, found[1].times) == (expected[1].owners, expected[1].times)
+
+
+def test_other_members_on_the_way_are_left_to_the_merge() -> None:
+    """A manager that owns a map itself, as no apply of its fields leaves it, gets the set of its configuration."""
+    live, _ = applied(("me", widget(size=1)))
+    (entry,) = live["metadata"]["managedFields"]
+    entries = [entry | {"fieldsV1": {"f:spec": {".": {}, "f:size": {}}}}]
+    other = live | {"metadata": live["metadata"] | {"managedFields": entries}}
+    assert track_repeated(VERSIONS, other, widget(size=2), by("me", 5)) is None
+    assert track_repeated(VERSIONS, live, widget(size=2), by("me", 5)) is not None
