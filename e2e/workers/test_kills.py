@@ -15,9 +15,6 @@ from e2e.pair import PATH, Reader, Writer, listed, require_writes, told
 from e2e.workers.conftest import MUCH_HISTORY
 from e2e.workers.processes import events, is_running, one_of_each, pids, until
 
-# In Python 3.11 `ssl` does not close its socket when the connection is reset before the handshake begins.
-UNCLOSED = pytest.mark.filterwarnings("ignore:.*ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning")
-
 Clients = tuple[list[Writer], list[Reader], list[Informer]]
 
 
@@ -37,7 +34,6 @@ def settle(server: ServerProcess, clients: Clients) -> None:
 
 
 @pytest.mark.slow
-@UNCLOSED
 @pytest.mark.parametrize("server", [MUCH_HISTORY], indirect=True, ids=["much history"])
 def test_workers_are_killed_under_load(server: ServerProcess, clients: Clients) -> None:
     """Clients of a killed worker connect again; clients of other processes notice nothing, and no process but the killed one is new."""
@@ -66,7 +62,6 @@ def test_workers_are_killed_under_load(server: ServerProcess, clients: Clients) 
 
 
 @pytest.mark.slow
-@UNCLOSED
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
 def test_the_owner_ends_under_load(server: ServerProcess, clients: Clients, number: signal.Signals) -> None:
     """All processes are started anew on the same port, every acknowledged write is there, and no watch has missed an event."""
@@ -84,7 +79,6 @@ def test_the_owner_ends_under_load(server: ServerProcess, clients: Clients, numb
 
 
 @pytest.mark.slow
-@UNCLOSED
 def test_nothing_survives_the_supervisor(server: ServerProcess, clients: Clients) -> None:
     """When the process that was started is killed all others end, and a new server on the same files has all acknowledged writes."""
     writers, _, _ = clients
