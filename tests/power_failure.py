@@ -2,7 +2,8 @@
 
 `Recorder` sees what SQLite and this process write, rename, remove and sync. `Disk` plays a part of that back. Unsynced bytes are
 there or not, in sectors of 512 bytes and in any order. Names that were not synced (those of a folder are) are kept in order, as journaling
-file systems do. Of bytes whose sync failed the same is true for ever: the system calls them clean and writes them no more.
+file systems do. Of bytes whose sync failed the same is true for ever: the system calls them clean and writes them no more. It reports such
+an error once for each open file description, as Linux does since 4.13 (fsync(2)): also the sync of a thread that came second fails.
 
 An operation and its record are one step: another thread sees both or neither, and so does the end of the process (`Recorder.kill`).
 """
@@ -64,8 +65,9 @@ class Recorder(apsw.VFS):
         """Held by the thread that changes the disk."""
         self.steps: list[Step] = []
         self.sync_fails: Callable[[str], bool] = lambda _: False
-        """Whether the sync of a file fails, by its name."""
-        self._descriptors: dict[int, str] = {}
+        """Whether the disk fails while a file is synced, by its name."""
+        self._errors: dict[str, int] = {}
+        self._descriptors: dict[int, tuple[str, int]] = {}
         super().__init__("recorder", "unix", makedefault=True)
         self._record_functions()
 
@@ -77,6 +79,22 @@ class Recorder(apsw.VFS):
                 self.steps.append(Step(kind, ""))
         elif place.parent.resolve() == self.folder and not place.name.endswith(_UNRECORDED):
             self.steps.append(Step(kind, place.name, offset, data))
+
+    def errors(self, path: str) -> int:
+        """The number of failed syncs of a file. A description of it reports those that came after it was opened."""
+        return self._errors.get(Path(path).name, 0)
+
+    def sync(self, path: str, reported: int) -> bool:
+        """Whether the sync of a file succeeds.
+
+        Args:
+            path: its path.
+            reported: the number of errors that this description has reported, or had when it was opened.
+        """
+        if self.sync_fails(Path(path).name):
+            self._errors[Path(path).name] = self.errors(path) + 1
+            self.add("lost", path)
+        return self.errors(path) == reported
 
     @_as_one_step
     def note(self, text: Any) -> None:
@@ -114,7 +132,7 @@ class Recorder(apsw.VFS):
         def open_(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
             made = flags & os.O_CREAT and not Path(path).exists()
             descriptor = real_open(path, flags, *arguments, **options)
-            self._descriptors[descriptor] = os.fspath(path)
+            self._descriptors[descriptor] = os.fspath(path), self.errors(os.fspath(path))
             if made:
                 self.add("name", os.fspath(path))
             return descriptor
@@ -124,20 +142,20 @@ class Recorder(apsw.VFS):
             real_close(descriptor)
 
         def fsync(descriptor: int) -> None:
-            path = self._descriptors[descriptor]
-            if self.sync_fails(Path(path).name):
-                self.add("lost", path)
+            path, reported = self._descriptors[descriptor]
+            if not self.sync(path, reported):
+                self._descriptors[descriptor] = path, self.errors(path)
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             real_fsync(descriptor)
             self.add("folder" if Path(path).is_dir() else "sync", path)
 
         def pwrite(descriptor: int, data: bytes, offset: int) -> int:
-            self.add("write", self._descriptors[descriptor], offset, bytes(data))
+            self.add("write", self._descriptors[descriptor][0], offset, bytes(data))
             return real_pwrite(descriptor, data, offset)
 
         def truncate(target: Any, size: int) -> None:
             real_truncate(target, size)
-            self.add("truncate", self._descriptors[target] if isinstance(target, int) else os.fspath(target), size)
+            self.add("truncate", self._descriptors[target][0] if isinstance(target, int) else os.fspath(target), size)
 
         def two_names(kind: str, real: Callable[..., None]) -> Callable[..., None]:
             def call(source: Any, target: Any, **options: Any) -> None:
@@ -182,6 +200,7 @@ class _RecordedFile(apsw.VFSFile):
         self.lock = recorder.lock
         self._recorder = recorder
         self._path = path
+        self._errors = recorder.errors(path)
         # The unix VFS syncs the folder with the first sync of a log or journal.
         self._syncs_folder = path.endswith(("-wal", "-journal"))
 
@@ -197,8 +216,8 @@ class _RecordedFile(apsw.VFSFile):
 
     @_as_one_step
     def xSync(self, flags: int) -> None:  # noqa: N802
-        if self._recorder.sync_fails(Path(self._path).name):
-            self._recorder.add("lost", self._path)
+        if not self._recorder.sync(self._path, self._errors):
+            self._errors = self._recorder.errors(self._path)
             error = apsw.IOError("the disk failed")
             error.extendedresult = apsw.SQLITE_IOERR_FSYNC  # type: ignore[attr-defined]
             raise error

@@ -35,6 +35,37 @@ begun.wait()
 recorder.kill(log)
 """
 
+_TWO_DESCRIPTORS = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.power_failure import Recorder
+path = Path(sys.argv[1]) / "file"
+recorder = Recorder(path.parent)
+left = iter([True] + [False] * 10)
+recorder.sync_fails = lambda name: next(left)
+
+def open_():
+    return os.open(path, os.O_CREAT | os.O_RDWR)
+
+def syncs(descriptor):
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return False
+    return True
+
+first, second = open_(), open_()
+print([syncs(first), syncs(first), syncs(second), syncs(second), syncs(open_())])
+"""
+
+
+def test_every_descriptor_reports_a_failed_sync_once(tmp_path: Path) -> None:
+    """A sync that fails is reported once by each descriptor that was open, and by none that is opened later, as Linux does."""
+    command = [sys.executable, "-c", _TWO_DESCRIPTORS, str(tmp_path), str(_ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[False, True, False, True, True]\n"
+
 
 def test_a_kill_leaves_the_disk_as_recorded(tmp_path: Path) -> None:
     """Threads that write while the process is killed write nothing that is not in the record, and the record has nothing unwritten."""

@@ -7,8 +7,10 @@ an incomplete one is never opened.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -52,6 +54,7 @@ class Database:
         self.path = os.path.realpath(path)
         self._max_pages = max_pages
         self._log_check = LogCheck(self.path)
+        self._carrying_over = threading.Lock()
         self._unsynced = False
         self._file_lock: FileLock | None = None
         _check_kind(self.path)
@@ -127,6 +130,18 @@ class Database:
             raise apsw.BusyError("the write-ahead log is being read")
 
     def _carry_over(self, connection: apsw.Connection, mode: int) -> bool:
+        """Copy and sync; returns whether the copy is complete. A passive copy does not wait for one of another thread.
+
+        Until an incomplete copy is synced, no other thread may complete it, because the next commit would restart the log.
+        """
+        if not self._carrying_over.acquire(blocking=mode != apsw.SQLITE_CHECKPOINT_PASSIVE):
+            return False
+        try:
+            return self._copy_and_sync(connection, mode)
+        finally:
+            self._carrying_over.release()
+
+    def _copy_and_sync(self, connection: apsw.Connection, mode: int) -> bool:
         """Copy, and sync pages that SQLite may not have synced: it does not sync an incomplete copy, and never writes its pages again.
 
         If this sync fails, the log must remain until a start has copied all of it again.
@@ -138,6 +153,12 @@ class Database:
             connection.wal_checkpoint(mode=mode)
         except (apsw.BusyError, apsw.LockedError):
             complete = False  # readers continue
+        except apsw.Error:
+            # The pages are copied again. The system reports a failed sync once for each descriptor, and for this one now.
+            if self._file_lock is not None:
+                with contextlib.suppress(OSError):
+                    self._file_lock.sync()
+            raise
         if self._file_lock is not None:
             try:
                 self._file_lock.sync()

@@ -12,9 +12,11 @@ from __future__ import annotations
 import apsw
 
 from kcp_py.storage.sqlite.database import Database
+from kcp_py.storage.sqlite.schema import FORMAT
 from kcp_py.storage.sqlite.state import State, read_state
 
-_PROBE = "UPDATE meta SET number = number WHERE name = 'compact_revision'"
+_PROBE = f"PRAGMA user_version = {FORMAT}"
+"""Writes the first page. An `UPDATE` that changes nothing would write no page, and therefore not verify the disk."""
 
 
 def is_failed_sync(error: apsw.Error) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +17,11 @@ import pytest
 from kcp_py.storage.contract import Compare, Put, UnavailableError
 from kcp_py.storage.rangecache import RangeCache
 from kcp_py.storage.sqlite import SQLiteStorage, integrity_check
+from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.hot import HotKeys
+from kcp_py.storage.sqlite.locks import FileLock
 from kcp_py.storage.sqlite.recent import RecentWrites
+from kcp_py.storage.sqlite.recovery import reopen
 from kcp_py.storage.sqlite.transaction import Transactions
 from tests.power_failure import Disk, load
 
@@ -187,6 +192,51 @@ def test_a_write_that_fails_is_recovered_from(tmp_path: Path) -> None:
     assert done.stdout.endswith("recovered\n"), done.stderr
     assert "storage_write_failed" in done.stdout
     assert "storage_reopened" in done.stdout
+
+
+def test_a_copy_is_not_completed_while_its_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If an incomplete copy of the log could not be synced, no other thread has completed it, so that the log is not overwritten."""
+    path = tmp_path / "store.db"
+    database = Database(path)
+    writer, reader, copying = database.connect(writer=True), database.connect(), database.connect()
+    write = "UPDATE meta SET number = number + 1 WHERE name = 'compact_revision'"
+    writer.execute(write)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM meta").fetchall()
+    writer.execute(write)
+
+    def fail(_: FileLock) -> None:
+        reader.execute("ROLLBACK")
+        completing = threading.Thread(target=lambda: database.copy_log(writer))
+        completing.start()
+        completing.join()
+        raise OSError(errno.EIO, "the disk failed")
+
+    monkeypatch.setattr(FileLock, "sync", fail)
+    database.copy_log(copying)
+    log = Path(f"{path}-wal")
+    kept = log.read_bytes()
+    writer.execute(write)
+    assert len(log.read_bytes()) > len(kept)
+    assert log.read_bytes().startswith(kept)
+    for connection in (reader, copying):
+        connection.close()
+    database.close_writer(writer)
+    database.close()
+    assert log.read_bytes().startswith(kept)
+
+
+def test_reopening_after_a_failed_sync_writes(tmp_path: Path) -> None:
+    """The file counts as opened again only after a commit that wrote into the empty log, so that the disk is known to take writes."""
+    path = tmp_path / "store.db"
+    database = Database(path)
+    writer, reader = database.connect(writer=True), database.connect()
+    writer.execute("UPDATE meta SET number = number + 1 WHERE name = 'compact_revision'")
+    writer, _ = reopen(database, writer, unsynced=True)
+    assert Path(f"{path}-wal").stat().st_size > 0
+    reader.close()
+    database.close_writer(writer)
+    database.close()
 
 
 @pytest.mark.anyio
