@@ -125,7 +125,19 @@ class Connection(asyncio.Protocol):
         self._arm()
 
     def data_received(self, data: bytes) -> None:
-        self._handle(self._reader.receive(data, self._context.loop.time()))
+        events = self._reader.receive(data, self._context.loop.time())
+        if isinstance(events, list) or not events:
+            self._handle(events)
+        elif self._begin(events[0]):
+            # A request that came at once. While it is answered, nothing is held and no deadline runs.
+            assert self._cycle is not None
+            if len(events) == 2:
+                self._cycle.take_whole(b"")
+            else:
+                body = events[1].data
+                self._cycle.take_whole(body)
+                if len(body) > BUFFERED_BYTES:
+                    self.flow.pause_reading()
 
     def eof_received(self) -> bool:
         """The client has ended its side. Returns whether the transport stays open: the client may still read its response."""
@@ -235,7 +247,10 @@ class Connection(asyncio.Protocol):
         if not cycle.response.keep_alive:
             self.transport.close()
             return
-        self._handle(reader.response_complete(context.loop.time()))
+        events = reader.response_complete(context.loop.time())
+        deadline = reader.deadline
+        if events or reader.hold is not self._hold or (deadline is not None and deadline < self._timer.at):
+            self._handle(events)
         if reader.hold is not None:
             if reader.hold is Hold.RESPONSE or reader.hold is Hold.BODY:
                 context.loop.call_soon(self._resume)
@@ -247,16 +262,13 @@ class Connection(asyncio.Protocol):
     def _handle(self, events: Sequence[Event]) -> None:
         """Carry out what the reader has found, and what it waits for now."""
         for event in events:
-            kind = type(event)
-            if kind is Request:
-                assert isinstance(event, Request)
+            if type(event) is Request:
                 if not self._begin(event):
                     return
-            elif kind is EndOfMessage:
+            elif type(event) is EndOfMessage:
                 assert self._cycle is not None
                 self._cycle.end_body()
-            elif kind is Data:
-                assert isinstance(event, Data)
+            elif type(event) is Data:
                 assert self._cycle is not None
                 if not self._cycle.response.complete and self._cycle.add_body(event.data) > BUFFERED_BYTES:
                     self.flow.pause_reading()

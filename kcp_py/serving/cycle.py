@@ -64,6 +64,7 @@ class Cycle:
     """
 
     __slots__ = (
+        "_at_once",
         "_body",
         "_change",
         "_changed",
@@ -94,6 +95,7 @@ class Cycle:
         self._connection = connection
         self._expects_continue = expects_continue
         self._body: bytes | bytearray = b""
+        self._at_once = False
         # Whether `receive` has an answer: a part of the body, its end, or the end of the connection.
         self._changed = False
         # Set with it; made only where `receive` has to wait, which most requests never do.
@@ -153,6 +155,16 @@ class Cycle:
         self._wake()
         return len(self._body)
 
+    def take_whole(self, body: bytes) -> None:
+        """Take all of the body, before the application is started. The reader of the connection keeps none of it.
+
+        Args:
+            body: of a request that does not wait for `100 Continue`; empty for a request without one.
+        """
+        self._body = body
+        self._changed = self._at_once = True
+        self.more_body = False
+
     def end_body(self) -> None:
         """The request is complete."""
         self.more_body = False
@@ -207,12 +219,14 @@ class Cycle:
             return None
         connection = self._connection
         self.body_wanted = True
-        connection.want_body()
+        if not self._at_once:
+            # The request is complete, so that nothing is held for it; the reader may keep its events.
+            connection.want_body()
         if connection.flow.read_paused:
             connection.flow.resume_reading()
         self._changed = False
         body, self._body = self._body, b""
-        return bytes(body)
+        return body if type(body) is bytes else bytes(body)
 
     async def send(self, message: Any) -> None:
         """Write a part of the response. Returns once the connection takes more; after a disconnect it does nothing."""

@@ -33,7 +33,7 @@ from kcp_py.serving.http1.limits import (
     ReadLimits,
 )
 from kcp_py.serving.http1.refusals import HEAD_TOO_LARGE, INVALID, refusal_of
-from kcp_py.serving.http1.repeated import RepeatedFields
+from kcp_py.serving.http1.repeated import RepeatedFields, WholeRequest
 from kcp_py.serving.http1.requestline import RequestLine
 from kcp_py.serving.http1.slices import CHUNKED, Slices
 from kcp_py.serving.http1.states import Hold, State
@@ -50,7 +50,7 @@ DRAINING: Final = State.DRAINING
 CLOSED: Final = State.CLOSED
 
 _HOLD_BODY: Final = Hold.BODY
-_NO_EVENTS: Final = ()
+_NO_EVENTS: Final[tuple[()]] = ()
 
 
 class RequestReader:
@@ -74,6 +74,7 @@ class RequestReader:
         "_line",
         "_parser",
         "_repeated",
+        "_search",
         "_slices",
         "_timed",
         "_wanted",
@@ -117,7 +118,8 @@ class RequestReader:
         self._body: list[bytes] = []
         # Whether the application takes a chunked body.
         self._wanted = True
-        self._slices = Slices(limits.max_head_bytes)
+        self._slices = slices = Slices(limits.max_head_bytes)
+        self._search = slices.search
         self._repeated = RepeatedFields()
 
     @property
@@ -127,20 +129,26 @@ class RequestReader:
 
     # What the connection reports
 
-    def receive(self, data: bytes, now: float) -> Sequence[Event]:
-        """Take received bytes, not empty."""
+    def receive(self, data: bytes, now: float) -> list[Event] | WholeRequest | tuple[()]:
+        """Take received bytes, not empty.
+
+        Returns:
+            The events: a tuple where they are those of a whole request and nothing is held, and where there are none.
+        """
         if self.head_bytes:
             self.head_bytes += len(data)
         if self._held:
             self._held += data
             return _NO_EVENTS
-        if self.state is IDLE and self._repeated.known and not self._slices.begun and (events := self._repeated.read(data)) is not None:
-            # As the parser would leave it.
+        if self.state is IDLE and self._repeated.known and not self._search.tail and (events := self._repeated.read(data)) is not None:
+            # As the parser would leave it. Nothing is counted between two requests, unless blank lines have come.
             self.state = COMPLETE
             self._timed = self.deadline = None
             self._wanted = True
-            self.long_body = (events[0].length or 0) > DRAIN_BYTES
-            self._slices.begin_body(0)
+            self.long_body = len(events) == 3 and len(events[1].data) > DRAIN_BYTES
+            slices = self._slices
+            if slices.cut or slices.gap:
+                slices.begin_body(0)
             return events
         return self._parse(data, now, turn=False)
 
@@ -172,8 +180,9 @@ class RequestReader:
     def response_complete(self, now: float) -> Sequence[Event]:
         """The response is complete: the next request may follow."""
         if self.state is COMPLETE:
-            self._next()
-            self._timed = IDLE
+            if self._line.is_complete or self._slices.cut or self._slices.gap:
+                self._next()
+            self.state = self._timed = IDLE
             self.deadline = now + self._limits.idle_timeout
         elif self.state is BODY:
             self.state = DRAINING
@@ -206,7 +215,7 @@ class RequestReader:
 
     # Slices
 
-    def _parse(self, data: bytes, now: float, *, turn: bool) -> Sequence[Event]:
+    def _parse(self, data: bytes, now: float, *, turn: bool) -> list[Event] | tuple[()]:
         if self.state is CLOSED or self._parser is None:
             return _NO_EVENTS
         events: list[Event] = []
@@ -304,7 +313,7 @@ class RequestReader:
             return Hold.HEAD_TURN
         return Hold.TURN if parsed == SLICES_PER_TURN else None
 
-    def _refuse(self, response: bytes) -> Sequence[Event]:
+    def _refuse(self, response: bytes) -> list[Event]:
         # In DRAINING the response is complete.
         refusal = Refusal(b"" if self.state is DRAINING else response)
         self.close()

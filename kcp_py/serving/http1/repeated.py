@@ -115,8 +115,10 @@ class RepeatedFields:
         Args:
             data: begins with the first byte of a request.
         """
-        if self._section and data.endswith(self._section):
-            return self._read_bodiless(data)
+        section = self._section
+        if section and data.endswith(section):
+            request = _request(data[: -len(section)], _METHODS, self._headers, 0) if len(data) <= LONGEST_HEAD else None
+            return None if request is None else (request, END_OF_MESSAGE)
         before = self._before
         end_of_line = data.find(b"\n", 0, LONGEST_HEAD)
         if not before or end_of_line < 0 or not data.startswith(before, end_of_line):
@@ -136,12 +138,6 @@ class RepeatedFields:
             return None
         request.headers[self._length_at] = (b"content-length", digits)
         return request, Data(data[begin:]), END_OF_MESSAGE
-
-    def _read_bodiless(self, data: bytes) -> WholeRequest | None:
-        if len(data) > LONGEST_HEAD:
-            return None
-        request = _request(data[: -len(self._section)], _METHODS, self._headers, 0)
-        return None if request is None else (request, END_OF_MESSAGE)
 
 
 def _request(line: bytes, methods: frozenset[bytes], headers: list[Header], length: int) -> Request | None:

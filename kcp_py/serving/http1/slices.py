@@ -29,9 +29,10 @@ class Slices:
         left: bytes of the body that have not come yet; `CHUNKED` where their number is unknown.
         gap: bytes since the beginning of the head, since the last payload of a chunked body, or since the response.
         cut: whether a slice of the request ended because of its length.
+        search: finds the ends of heads and trailer sections; has a `tail` where a part of a blank line has come.
     """
 
-    __slots__ = ("_max_head_bytes", "_overhead", "_payload", "_search", "cut", "gap", "left")
+    __slots__ = ("_max_head_bytes", "_overhead", "_payload", "cut", "gap", "left", "search")
 
     def __init__(self, max_head_bytes: int) -> None:
         """Begin with a new connection.
@@ -40,7 +41,7 @@ class Slices:
             max_head_bytes: limit of a head, and of the bytes of a chunked body without payload in a row.
         """
         self._max_head_bytes = max_head_bytes
-        self._search = BlankLineSearch()
+        self.search = BlankLineSearch()
         # Bytes of a chunked body that are not payload, and those that are.
         self._overhead = 0
         self._payload = 0
@@ -48,17 +49,12 @@ class Slices:
         self.gap = 0
         self.cut = False
 
-    @property
-    def begun(self) -> bool:
-        """Whether bytes of a request have come that are not parsed as a whole: the first part of a blank line may be among them."""
-        return bool(self._search.tail)
-
     def whole_head(self, data: bytes) -> int:
         """Where the head ends that the data of a next request begins with, if it is complete and far from all limits; else 0.
 
         Nearly all heads are read without the rest of the rules, which give the same result for them.
         """
-        if self._search.tail:
+        if self.search.tail:
             return 0
         end = data.find(BLANK_LINE, 0, CHUNKED_SLICE_BYTES) + len(BLANK_LINE)
         return end if end >= len(BLANK_LINE) and is_whole_line(data) else 0
@@ -75,12 +71,12 @@ class Slices:
         if left > 0:
             end = min(start + left, len(data))
         else:
-            end = self._search.end(data, start)
+            end = self.search.end(data, start)
             longest = CHUNKED_SLICE_BYTES if left else HEAD_SLICE_BYTES
             if end - start > longest:
                 end = start + longest
                 self.cut = True
-                self._search.cut(data, end)
+                self.search.cut(data, end)
         return end if self._count(end - start, state) else 0
 
     def _count(self, count: int, state: State) -> bool:
@@ -123,4 +119,4 @@ class Slices:
     def end_message(self) -> None:
         """All of a request has been parsed."""
         self.left = 0
-        self._search.tail = b""
+        self.search.tail = b""
