@@ -76,13 +76,18 @@ class ImmediateTokens(ABC):
     def known(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
         """The answer of `authenticate_token` for a token that is known; None for others."""
 
+    def knows_for(self, audiences: Audiences) -> Known:
+        """`known`, for questions with these audiences alone: what it would ask itself, where that does not depend on the token."""
+        del audiences
+        return self.known
+
 
 Known = Callable[[bytes, ClusterSelection, Audiences], AuthenticatedToken | None]
 
 
-def known_of(tokens: object) -> Known:
-    """`known` of a token authenticator. One that has none knows no token at once."""
-    return tokens.known if isinstance(tokens, ImmediateTokens) else _unknown
+def known_of(tokens: object, audiences: Audiences) -> Known:
+    """`known` of a token authenticator, for questions with these audiences. One that has none knows no token at once."""
+    return tokens.knows_for(audiences) if isinstance(tokens, ImmediateTokens) else _unknown
 
 
 def _unknown(_token: bytes, _cluster: ClusterSelection, _audiences: Audiences) -> AuthenticatedToken | None:
@@ -94,11 +99,13 @@ class TokenUnion(ImmediateTokens):
 
     def __init__(self, *authenticators: TokenAuthenticator) -> None:
         self._authenticators = authenticators
-        # Others have no say about a token that the first one knows.
-        self._first_knows = known_of(authenticators[0] if authenticators else None)
 
     def known(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
-        return self._first_knows(token, cluster, audiences)
+        return self.knows_for(audiences)(token, cluster, audiences)
+
+    def knows_for(self, audiences: Audiences) -> Known:
+        # Others have no say about a token that the first one knows.
+        return known_of(self._authenticators[0] if self._authenticators else None, audiences)
 
     async def authenticate_token(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
         refusals: list[TokenRefusedError] = []
@@ -133,12 +140,14 @@ class AudienceAgnosticTokens(ImmediateTokens):
             audiences: of this server.
         """
         self._tokens = tokens
-        self._known = known_of(tokens)
         self._audiences = audiences
 
     def known(self, token: bytes, cluster: ClusterSelection, audiences: Audiences) -> AuthenticatedToken | None:
+        return self.knows_for(audiences)(token, cluster, audiences)
+
+    def knows_for(self, audiences: Audiences) -> Known:
         # Requests come with the audiences of the server.
-        return self._known(token, cluster, audiences) if audiences == self._audiences and audiences else None
+        return known_of(self._tokens, audiences) if audiences == self._audiences and audiences else _unknown
 
     def authenticate_token(
         self, token: bytes, cluster: ClusterSelection, audiences: Audiences
@@ -175,7 +184,7 @@ class BearerTokens(RecallingAuthenticator):
             audiences: of this server.
         """
         self._tokens = tokens
-        self._known = known_of(tokens)
+        self._known = known_of(tokens, audiences)
         self._audiences = audiences
 
     def recall(self, credentials: Credentials) -> Recalled:
@@ -213,9 +222,9 @@ def bearer_token(headers: Headers) -> bytes | None:
     if not value:
         return None
     scheme, _, rest = value.strip().partition(b" ")
-    if scheme.lower() != b"bearer":
+    if scheme != b"Bearer" and scheme.lower() != b"bearer":
         return None
-    token = rest.split(b" ", 1)[0]
+    token = rest.split(b" ", 1)[0] if b" " in rest else rest
     if len(token) > MAX_TOKEN_BYTES:
         raise unauthorized()
     return token or None

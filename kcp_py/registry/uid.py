@@ -7,6 +7,10 @@ import random
 import uuid
 from typing import Final
 
+_VERSION_4: Final = 4 << 76 | 2 << 62
+"""The bits of the version and the variant, the first two of eight bytes (RFC 9562, 4)."""
+_RANDOM: Final = (1 << 128) - 1 - (15 << 76) - (3 << 62)
+"""All other bits."""
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
@@ -15,8 +19,8 @@ def new_uid() -> str:
 
     It is unique, but not unpredictable, and therefore neither a secret nor a credential. `uuid.uuid4` takes five times as long.
     """
-    digits = random.randbytes(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:]}"
+    digits = (random.getrandbits(128) & _RANDOM | _VERSION_4).to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def derived_uid(space: uuid.UUID, name: str) -> str:

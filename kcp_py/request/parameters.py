@@ -53,6 +53,10 @@ class Parameters:
         return {name: list(values) for name, values in self.values.items()}
 
 
+NO_PARAMETERS: Final = Parameters({})
+"""Those of a request without a query."""
+
+
 def parameters_of(query_string: bytes) -> Parameters:
     """The parameters of a query string.
 

@@ -15,7 +15,7 @@ from kcp_py.authn.authenticator import NO_CREDENTIALS
 from kcp_py.authz.impersonation import Wanted
 from kcp_py.logicalcluster import ClusterSelection
 from kcp_py.request.context import RequestContext
-from kcp_py.request.parameters import Parameters, parameters_of
+from kcp_py.request.parameters import NO_PARAMETERS, Parameters, parameters_of
 from kcp_py.request.requestinfo import UNPARSED, Query, RequestInfo
 from kcp_py.request.user import UNKNOWN, UserInfo
 from kcp_py.server.bodybudget import LIGHT_BYTES, LIGHT_DIGITS, BodyBudget
@@ -122,7 +122,7 @@ class Exchange:
         """
         headers: list[Header] = scope["headers"]
         by_name = dict(headers)
-        duplicates = len(by_name) != len(headers)
+        self.has_duplicates = duplicates = len(by_name) != len(headers)
         self.scope = scope
         self.receive = receive
         self.send = send
@@ -130,7 +130,6 @@ class Exchange:
         # Servers that have nothing to say leave it out.
         self.state: dict[str, Any] = scope.get("state") or {}
         self.headers: dict[bytes, bytes] = dict(reversed(headers)) if duplicates else by_name
-        self.has_duplicates = duplicates
         self.websocket = websocket
         self.audit_id = ""
         self.info: RequestInfo = UNPARSED
@@ -141,10 +140,8 @@ class Exchange:
         self.warnings: list[str] = []
         self.audit_annotations: dict[str, str] = {}
         self.resolved: GroupVersionResource | None = None
-        self.status = 0
-        self.finished = False
-        self.disconnected = False
-        self.sent_bytes = 0
+        self.status = self.sent_bytes = 0
+        self.finished = self.disconnected = False
         self.continuation: Callable[[], Awaitable[None]] | None = None
         self.end: EndStream | None = None
         self.leave: Callable[[], None] | None = None
@@ -182,7 +179,7 @@ class Exchange:
         if self._query is not None:
             return Parameters(self._query)
         if self._parameters is None:
-            self._parameters = parameters_of(self.scope["query_string"])
+            self._parameters = parameters_of(query) if (query := self.scope["query_string"]) else NO_PARAMETERS
         return self._parameters
 
     def header_values(self, name: bytes) -> Sequence[bytes]:
@@ -204,17 +201,20 @@ class Exchange:
                 large body that comes too slowly.
             ClientDisconnectedError: the client left before the end.
         """
-        if self._body is None:
-            declared = self.headers.get(b"content-length", b"")
-            if 0 < len(declared) <= LIGHT_DIGITS and limit >= LIGHT_BYTES and (take := body_taker(self.receive)) is not None:
-                # No reader is needed for a body that takes nothing of the budget and has come already.
-                self._body = take()
-        if self._body is None:
+        if (body := self.body_at_hand(limit)) is None:
             reader = self._reader = BodyReader(self.receive, self.cluster, self._bodies)
-            self._body = await reader.read(self.headers.get(b"content-length"), limit)
+            body = self._body = await reader.read(self.headers.get(b"content-length"), limit)
             if reader.place is None:
                 # There is nothing to give back.
                 self._reader = None
+        return body
+
+    def body_at_hand(self, limit: int) -> bytes | None:
+        """The whole body, if it has come already and takes nothing of the budget: no reader is needed. Else None; see `read_body`."""
+        if self._body is None:
+            declared = self.headers.get(b"content-length", b"")
+            if 0 < len(declared) <= LIGHT_DIGITS and limit >= LIGHT_BYTES and (take := body_taker(self.receive)) is not None:
+                self._body = take()
         return self._body
 
     # Whole responses

@@ -28,7 +28,7 @@ from kcp_py.serving.cycle import Cycle
 from kcp_py.serving.deadlinetimer import DeadlineTimer
 from kcp_py.serving.disconnection import DisconnectCallbacks
 from kcp_py.serving.flow import FlowControl
-from kcp_py.serving.http1.events import Data, EndOfMessage, Event, Header, Refusal, Request
+from kcp_py.serving.http1.events import Data, EndOfMessage, Event, Refusal, Request
 from kcp_py.serving.http1.reader import RequestReader
 from kcp_py.serving.http1.refusals import TOO_MANY_HEADS
 from kcp_py.serving.http1.responses import ResponseWriter
@@ -70,6 +70,7 @@ class Connection(asyncio.Protocol):
         "_server",
         "_timer",
         "flow",
+        "server_state",
         "slot",
         "transport",
     )
@@ -81,6 +82,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
+        self.server_state = context.state
         self.slot: ConnectionSlot | None = None
         self._app_state: dict[str, Any] = {}
         self._client: tuple[str, int] | None = None
@@ -131,13 +133,10 @@ class Connection(asyncio.Protocol):
         elif self._begin(events[0]):
             # A request that came at once. While it is answered, nothing is held and no deadline runs.
             assert self._cycle is not None
-            if len(events) == 2:
-                self._cycle.take_whole(b"")
-            else:
-                body = events[1].data
-                self._cycle.take_whole(body)
-                if len(body) > BUFFERED_BYTES:
-                    self.flow.pause_reading()
+            body = events[1].data if len(events) == 3 else b""
+            self._cycle.take_whole(body)
+            if len(body) > BUFFERED_BYTES:
+                self.flow.pause_reading()
 
     def eof_received(self) -> bool:
         """The client has ended its side. Returns whether the transport stays open: the client may still read its response."""
@@ -202,11 +201,6 @@ class Connection(asyncio.Protocol):
     # What the cycle asks for
 
     @property
-    def default_headers(self) -> Sequence[Header]:
-        """Headers of all responses."""
-        return self._context.state.default_headers
-
-    @property
     def abandons_body(self) -> bool:
         """Whether the rest of the request will not be read behind a response that begins now."""
         return self._reader.long_body
@@ -237,9 +231,7 @@ class Connection(asyncio.Protocol):
         context.state.total_requests += 1
         cycle = self._cycle
         reader = self._reader
-        if cycle is None or reader.state is _CLOSED:
-            return
-        if self.transport.is_closing():
+        if cycle is None or reader.state is _CLOSED or self.transport.is_closing():
             return
         if cycle.lingers:
             self._end()

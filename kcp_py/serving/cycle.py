@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Transport
-from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import structlog
 
-from kcp_py.serving.context import ASGIApp
+from kcp_py.serving.context import ASGIApp, ServerState
 from kcp_py.serving.flow import FlowControl
-from kcp_py.serving.http1.events import Header
 from kcp_py.serving.http1.responses import ResponseWriter
 
 _PIECE_BYTES: Final = 512 * 1024
@@ -33,7 +31,7 @@ class CycleConnection(Protocol):
     def flow(self) -> FlowControl: ...
 
     @property
-    def default_headers(self) -> Sequence[Header]: ...
+    def server_state(self) -> ServerState: ...
 
     @property
     def abandons_body(self) -> bool:
@@ -280,7 +278,7 @@ class Cycle:
             if self._expects_continue or connection.abandons_body:
                 return False
             self.lingers = not response.keep_alive
-        data = response.whole(status, lines, body, connection.default_headers)
+        data = response.whole(status, lines, body, connection.server_state.default_headers)
         if data is None:
             return False
         self._expects_continue = False
@@ -316,7 +314,7 @@ class Cycle:
             # RFC 9112, 9.6, and RFC 9110, 10.1.1: the rest is not read, or it is not known whether there will be one.
             response.keep_alive = False
         self._expects_continue = False
-        head = response.start(message["status"], message.get("headers", ()), connection.default_headers)
+        head = response.start(message["status"], message.get("headers", ()), connection.server_state.default_headers)
         if head:
             connection.transport.write(head)
             # The answer may take long, and the body is read behind any answer.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def start(status=200, headers=None):
 class Link:
     """A connection as a cycle needs it."""
 
-    default_headers = DEFAULTS
+    server_state = SimpleNamespace(default_headers=DEFAULTS)
     abandons_body = False
     client_left = False
 

@@ -40,10 +40,10 @@ class AuthorizationFilter:
         self._running = running
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        context = exchange.context
-        info = context.info
-        if info.is_resource and info.verb in _SHORT and not info.subresource and context.cluster is not WILDCARD:
-            decision = self._recall(context.user, context.cluster, info)
+        info = exchange.info
+        cluster = exchange.cluster
+        if info.is_resource and info.verb in _SHORT and not info.subresource and cluster is not WILDCARD:
+            decision = self._recall(exchange.user, cluster, info)
             if decision is not None and decision.allowed:
                 return self._handler(exchange)
         return self._authorized(exchange)

@@ -101,8 +101,7 @@ class ConcurrencyFilter:
         self._fairness = fairness
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        context = exchange.context
-        if context.info.verb == "watch" or SYSTEM_MASTERS in context.user.groups:
+        if SYSTEM_MASTERS in exchange.user.groups or exchange.info.verb == "watch":
             return self._handler(exchange)
         return self._counted(exchange)
 

@@ -23,8 +23,8 @@ class WildcardFilter:
         self._handler = handler
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:
-        context = exchange.context
-        info = context.info
-        if context.cluster is WILDCARD and info.is_resource and (info.verb not in _VERBS or info.subresource):
-            raise method_not_supported(GroupResource(info.group, info.resource), info.verb, " in the `*` logical cluster")
+        if exchange.cluster is WILDCARD:
+            info = exchange.info
+            if info.is_resource and (info.verb not in _VERBS or info.subresource):
+                raise method_not_supported(GroupResource(info.group, info.resource), info.verb, " in the `*` logical cluster")
         return self._handler(exchange)

@@ -68,24 +68,27 @@ class APIHandler:
             life = 0
             for attempt in range(GUARD_ATTEMPTS):
                 target = resolve_cached(self._backend, exchange) or await resolve(self._backend, exchange)
-                if target.only is not None:
-                    if life and target.only.created_revision != life:
+                only, subresource = target.only, target.subresource
+                if only is not None:
+                    if life and only.created_revision != life:
                         # A request for one cluster is not carried out in a later cluster of its name.
                         raise errors.service_unavailable("the logical cluster was deleted, please try again", retry_after_seconds=1)
-                    life = target.only.created_revision
+                    life = only.created_revision
                 if handler is None:
                     raise method_not_allowed()
                 try:
-                    if target.subresource and target.resource.subresources[target.subresource].connections is not None:
-                        await connect(self._backend, exchange, target)
-                        return
-                    if target.subresource and target.resource.subresources[target.subresource].streams:
-                        await stream(self._backend, exchange, target)
-                        return
+                    if subresource:
+                        served = target.resource.subresources[subresource]
+                        if served.connections is not None:
+                            await connect(self._backend, exchange, target)
+                            return
+                        if served.streams:
+                            await stream(self._backend, exchange, target)
+                            return
                     await handler(self._backend, exchange, target)
                 except StaleStateError:
-                    if target.only is not None:
-                        await self._backend.forget(target.only.name, attempt)
+                    if only is not None:
+                        await self._backend.forget(only.name, attempt)
                     exchange.warnings.clear()
                 except InvalidSegmentError as error:
                     raise errors.not_found(target.resource.group_resource, target.name) from error

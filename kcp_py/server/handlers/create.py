@@ -22,7 +22,10 @@ async def create(backend: Backend, exchange: Exchange, target: Resolved) -> None
     resource = target.served.resource
     representation = representation_of(exchange, resource)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
-    body = await exchange.read_body(backend.limits.max_body_bytes)
+    limit = backend.limits.max_body_bytes
+    body = exchange.body_at_hand(limit)
+    if body is None:
+        body = await exchange.read_body(limit)
     options = exchange.parameters.decode(decode_create_options)
     kind = body_kind(target) if target.subresource else resource
     obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")

@@ -25,7 +25,10 @@ async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     """Change the object as the body says, against its latest state; 200, or 201 where an apply made the object."""
     patch_type = _patch_type(exchange, target)
     representation = representation_of(exchange, target.served.resource)
-    body = await exchange.read_body(backend.limits.max_body_bytes)
+    limit = backend.limits.max_body_bytes
+    body = exchange.body_at_hand(limit)
+    if body is None:
+        body = await exchange.read_body(limit)
     options = exchange.parameters.decode(_decode_apply_options if patch_type == APPLY_PATCH else _decode_patch_options)
     change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))

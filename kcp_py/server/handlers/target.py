@@ -88,7 +88,10 @@ def _resolved(exchange: Exchange, cluster_state: ClusterState | None, served: Se
     if resource.warnings and cluster_state is not None:
         # Over all clusters the words of one of them mean nothing.
         exchange.warnings.extend(resource.warnings)
-    _check_verb(context, resource)
+    verb = info.verb
+    if verb not in resource.verbs or info.subresource or (verb in _NEEDS_NAME) is not (len(info.parts) > 1):
+        # Everything but a verb that the resource has, of an object with a name or of a collection without.
+        _check_verb(context, resource)
     if exchange.method == "HEAD" and resource.typed:
         # There are no such routes of built-in kinds; for custom resources it is a GET.
         raise method_not_allowed()

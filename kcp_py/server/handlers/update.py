@@ -21,7 +21,10 @@ async def update(backend: Backend, exchange: Exchange, target: Resolved) -> None
     """Replace the object by that of the body; 200, or 201 where the kind lets PUT create."""
     resource = target.served.resource
     representation = representation_of(exchange, resource)
-    body = await exchange.read_body(backend.limits.max_body_bytes)
+    limit = backend.limits.max_body_bytes
+    body = exchange.body_at_hand(limit)
+    if body is None:
+        body = await exchange.read_body(limit)
     options = exchange.parameters.decode(decode_update_options)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     kind = body_kind(target)

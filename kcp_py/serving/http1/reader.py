@@ -130,11 +130,7 @@ class RequestReader:
     # What the connection reports
 
     def receive(self, data: bytes, now: float) -> list[Event] | WholeRequest | tuple[()]:
-        """Take received bytes, not empty.
-
-        Returns:
-            The events: a tuple where they are those of a whole request and nothing is held, and where there are none.
-        """
+        """Take received bytes, not empty. The events of a whole request, behind which nothing is held, may come as a `WholeRequest`."""
         if self.head_bytes:
             self.head_bytes += len(data)
         if self._held:
