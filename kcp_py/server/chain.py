@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MethodType
-from typing import Any, Final
+from typing import Any, Final, final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -139,8 +139,12 @@ def create_asgi_app(settings: ChainSettings, *, resources: Handler, pages: ASGIA
     return ASGIApplication(compose(filters(settings), Mux(resources, pages)), pages, settings.bodies, settings.on_request)
 
 
+@final
 class ASGIApplication:
-    """The ASGI application: it makes an exchange of each HTTP or WebSocket request, and leaves the lifespan to the pages."""
+    """The ASGI application: it makes an exchange of each HTTP or WebSocket request, and leaves the lifespan to the pages.
+
+    It is final, because a server may call `answer_http` in the place of the application.
+    """
 
     def __init__(
         self, chain: Handler, pages: ASGIApp, bodies: BodyBudget | None = None, on_request: Callable[[], None] | None = None
@@ -160,19 +164,26 @@ class ASGIApplication:
 
     # A coroutine function, because servers recognize applications by that.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._on_request is not None:
-            self._on_request()
         if scope["type"] == "http":
-            exchange = Exchange(scope, receive, send, self._bodies)
+            answer = self.answer_http(scope, receive, send)
             # A watch keeps this frame for as long as it runs; the exchange gives its scope back.
             del scope
-            await self._chain(exchange)
-        elif scope["type"] == "lifespan":
+            await answer
+            return
+        if self._on_request is not None:
+            self._on_request()
+        if scope["type"] == "lifespan":
             await self._pages(scope, receive, send)
         elif (await receive())["type"] == "websocket.connect":
             websocket = WebSocket(scope, receive, send)
             http_scope = websocket.scope(scope)
             await self._chain(Exchange(http_scope, websocket.receive, websocket.send, self._bodies, websocket=websocket))
+
+    def answer_http(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """The call of the application for an HTTP request, without a coroutine of its own that each wake-up of the request goes through."""
+        if self._on_request is not None:
+            self._on_request()
+        return self._chain(Exchange(scope, receive, send, self._bodies))
 
 
 class Mux:

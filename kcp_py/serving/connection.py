@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         if self._reader.long_body and method not in {"GET", "HEAD"}:
             # Until the application asks for the body, which it does of those who may send one.
             self.flow.pause_reading()
-        cycle.start(context.app, context.loop, context.state.tasks)
+        cycle.start(context.answer_http, context.loop, context.state.tasks)
         return True
 
     def _hand_over(self, successor: WatchSocket | Tunnel) -> bytes:

@@ -46,6 +46,8 @@ class ServerContext:
 
     Attributes:
         app: the application.
+        answer_http: its method of this name, for applications that have one: what a call of the application for an HTTP request awaits.
+            Otherwise the application.
         app_state: what its lifespan has put into `scope["state"]`.
         limits: of what clients send.
         loop: the event loop.
@@ -54,7 +56,19 @@ class ServerContext:
         large_heads, long_framings: connections whose received bytes are parsed in turn.
     """
 
-    __slots__ = ("app", "app_state", "buffer", "head_budget", "heads", "large_heads", "limits", "long_framings", "loop", "state")
+    __slots__ = (
+        "answer_http",
+        "app",
+        "app_state",
+        "buffer",
+        "head_budget",
+        "heads",
+        "large_heads",
+        "limits",
+        "long_framings",
+        "loop",
+        "state",
+    )
 
     def __init__(
         self,
@@ -66,6 +80,7 @@ class ServerContext:
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.app = app
+        self.answer_http: ASGIApp = getattr(app, "answer_http", app)
         self.app_state = {} if app_state is None else app_state
         self.limits = limits
         self.loop = loop or asyncio.get_running_loop()

@@ -34,10 +34,22 @@ async def read(
     Raises:
         StatusError: see `decode`.
     """
+    if (found := read_small(body, media, resource, strict=strict, again=again)) is not None:
+        return found
     repeated: list[str] | None = [] if strict else None
-    large = len(body) > Inline.PARSE[media]
-    obj = await offload(decode, body, media, resource, repeated) if large else decode(body, media, resource, repeated)
-    return obj, Decoding(body, media, repeated or (), large, again)
+    obj = await offload(decode, body, media, resource, repeated)
+    return obj, Decoding(body, media, repeated or (), True, again)
+
+
+def read_small(
+    body: bytes, media: Media, resource: BodyKind, *, strict: bool, again: Source | None = None
+) -> tuple[dict[str, Any], Decoding] | None:
+    """`read` of a body that needs no thread, as nearly all do, without waiting; None for a large one."""
+    if len(body) > Inline.PARSE[media]:
+        return None
+    repeated: list[str] | None = [] if strict else None
+    obj = decode(body, media, resource, repeated)
+    return obj, Decoding(body, media, repeated or (), False, again)
 
 
 async def read_again(body: bytes, media: Media, resource: BodyKind) -> dict[str, Any]:

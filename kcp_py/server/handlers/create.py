@@ -9,7 +9,7 @@ from kcp_py.registry.writerequest import Resolved, WriteRequest
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.handlers.answer import representation_of, send
 from kcp_py.server.handlers.backend import Backend
-from kcp_py.server.handlers.body import read
+from kcp_py.server.handlers.body import read, read_small
 from kcp_py.server.handlers.manager import manager_of
 from kcp_py.server.negotiation import request_media
 
@@ -23,12 +23,11 @@ async def create(backend: Backend, exchange: Exchange, target: Resolved) -> None
     representation = representation_of(exchange, resource)
     media = request_media(exchange.headers.get(b"content-type"), protobuf=resource.protobuf)
     limit = backend.limits.max_body_bytes
-    body = exchange.body_at_hand(limit)
-    if body is None:
-        body = await exchange.read_body(limit)
+    body = exchange.body_at_hand(limit) or await exchange.read_body(limit)
     options = exchange.parameters.decode(decode_create_options)
     kind = body_kind(target) if target.subresource else resource
-    obj, decoding = await read(body, media, kind, strict=options.field_validation != "Ignore")
+    strict = options.field_validation != "Ignore"
+    obj, decoding = read_small(body, media, kind, strict=strict) or await read(body, media, kind, strict=strict)
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options), decoding)
     await next_stage()
     created = await backend.verbs.of(target).create(request, obj)

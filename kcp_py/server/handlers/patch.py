@@ -26,9 +26,7 @@ async def patch(backend: Backend, exchange: Exchange, target: Resolved) -> None:
     patch_type = _patch_type(exchange, target)
     representation = representation_of(exchange, target.served.resource)
     limit = backend.limits.max_body_bytes
-    body = exchange.body_at_hand(limit)
-    if body is None:
-        body = await exchange.read_body(limit)
+    body = exchange.body_at_hand(limit) or await exchange.read_body(limit)
     options = exchange.parameters.decode(_decode_apply_options if patch_type == APPLY_PATCH else _decode_patch_options)
     change = await read_patch(body, patch_type, strict=options.field_validation != "Ignore")
     request = WriteRequest(exchange.context, target, options, len(body), manager_of(backend, exchange, options))
