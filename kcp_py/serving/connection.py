@@ -131,12 +131,9 @@ class Connection(asyncio.Protocol):
         if isinstance(events, list) or not events:
             self._handle(events)
         elif self._begin(events[0]):
-            # A request that came at once. While it is answered, nothing is held and no deadline runs.
+            # A request that came at once. While it is answered, nothing is held, no deadline runs, and nothing is read behind a long body.
             assert self._cycle is not None
-            body = events[1].data if len(events) == 3 else b""
-            self._cycle.take_whole(body)
-            if len(body) > BUFFERED_BYTES:
-                self.flow.pause_reading()
+            self._cycle.take_whole(events[1].data if len(events) == 3 else b"")
 
     def eof_received(self) -> bool:
         """The client has ended its side. Returns whether the transport stays open: the client may still read its response."""

@@ -8,6 +8,7 @@ import pytest
 from fastapi import APIRouter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
 from structlog.testing import capture_logs
 from uvicorn import Config
 
@@ -18,7 +19,7 @@ from kcp_py.authn.tokenfile import StaticTokens, parse_tokens
 from kcp_py.authn.tokens import BearerTokens
 from kcp_py.authz import ALLOWED, AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kcp_py.logicalcluster import Name
-from kcp_py.server.chain import ChainSettings, compose, create_asgi_app, filters
+from kcp_py.server.chain import ASGIApplication, ChainSettings, compose, create_asgi_app, filters
 from kcp_py.server.exchange import Exchange
 from kcp_py.server.filters.errors import ErrorsFilter
 from kcp_py.server.filters.wildcard import WildcardFilter
@@ -343,3 +344,28 @@ async def test_other_servers_recognize_the_application() -> None:
     config = Config(Server().edge)
     config.load()
     assert config.interface == "asgi3"
+
+
+@pytest.mark.parametrize("way", ["__call__", "answer_http"])
+async def test_both_ways_to_answer_are_one(way: str) -> None:
+    """A request is counted once and answered by the filters, whether a server calls the application or its method for HTTP."""
+    counted: list[str] = []
+    sent: list[Message] = []
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.respond(200, b"{}")
+
+    async def no_pages(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise AssertionError
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = ASGIApplication(answer, no_pages, on_request=partial(counted.append, "one"))
+    scope = {"type": "http", "method": "GET", "headers": [], "query_string": b"", "raw_path": b"/api"}
+    await getattr(app, way)(scope, receive, send)
+    assert counted == ["one"]
+    assert [message.get("status", message.get("body")) for message in sent] == [200, b"{}"]

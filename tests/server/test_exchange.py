@@ -379,3 +379,12 @@ async def test_a_query_is_of_its_request():
     first.query["fieldManager"] = ["b"]
     assert [dict(one.parameters.values) for one in (first, second)] == [{"fieldManager": ["b"]}, {"fieldManager": ("a",)}]
     assert second.query == {"fieldManager": ["a"]}
+
+
+async def test_parameters_of_no_query_stay_empty():
+    """What a request without a query makes of its parameters is not seen by another one."""
+    first, second = Wire().exchange(), Wire().exchange()
+    assert first.parameters.values == {}
+    first.query["dryRun"] = ["All"]
+    assert first.parameters.values == {"dryRun": ["All"]}
+    assert (second.query, second.parameters.values) == ({}, {})

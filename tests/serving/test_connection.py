@@ -15,10 +15,10 @@ import pytest
 from structlog.testing import capture_logs
 from uvicorn.server import ServerState
 
-from kcp_py.serving.connection import Connection
+from kcp_py.serving.connection import BUFFERED_BYTES, Connection
 from kcp_py.serving.context import ServerContext
 from kcp_py.serving.deadlinetimer import NEVER
-from kcp_py.serving.http1.limits import ReadLimits
+from kcp_py.serving.http1.limits import DRAIN_BYTES, ReadLimits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -458,3 +458,69 @@ async def test_half_a_request_is_not_answered(plain, serving, sent):
         writer.write_eof()
         assert not (await reader.read()).count(b"HTTP/1.1 4")
         writer.close()
+
+
+class Bodies:
+    """Answers each request with the length of its body, once it is released."""
+
+    def __init__(self):
+        self.release = asyncio.Event()
+
+    async def __call__(self, _scope, receive, send):
+        await self.release.wait()
+        body = await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"%d %s" % (len(body["body"]), b"more" if body["more_body"] else b"whole")})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("size", "paused"), [(DRAIN_BYTES, False), (DRAIN_BYTES + 1, True), (BUFFERED_BYTES + 1, True)])
+async def test_a_large_body_that_comes_at_once(size, paused):
+    """A request whose header section is known may have a large body: nothing more is read until the application takes it."""
+    state: Any = ServerState()
+    written: list[bytes] = []
+    app = Bodies()
+    app.release.set()
+    connection = Connection(ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
+    connection.connection_made(Written(written))
+    request = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b"
+    for number, body in enumerate((b"ab", b"abc", b"a" * size), 1):
+        if number == 3:
+            app.release.clear()
+        connection.data_received(request % (len(body), body))
+        await asyncio.sleep(0)
+        assert connection.flow.read_paused is (number == 3 and paused)
+        app.release.set()
+        while b"".join(written).count(b"HTTP/1.1 200") < number:
+            await asyncio.sleep(0)
+    assert not connection.flow.read_paused
+    assert b"%d whole" % size in b"".join(written)
+    connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+async def test_an_application_that_answers_without_its_call():
+    """`answer_http` of an application is called in the place of the application, for each request once."""
+    state: Any = ServerState()
+    written: list[bytes] = []
+
+    class Application(Bodies):
+        answers = 0
+
+        def answer_http(self, scope, receive, send):
+            self.answers += 1
+            return super().__call__(scope, receive, send)
+
+        async def __call__(self, *_):
+            raise AssertionError
+
+    app = Application()
+    app.release.set()
+    connection = Connection(ServerContext(app, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60)))
+    connection.connection_made(Written(written))
+    for number in (1, 2, 3):
+        connection.data_received(REQUEST)
+        while b"".join(written).count(b"HTTP/1.1 200") < number:
+            await asyncio.sleep(0)
+    assert app.answers == 3
+    connection.connection_lost(None)

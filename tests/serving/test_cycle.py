@@ -449,3 +449,24 @@ async def test_a_body_that_is_not_taken_at_once():
     part.end_body()
     for cycle in (part, asked):
         assert await cycle.receive() == {"type": "http.request", "body": b"ab", "more_body": False}
+
+
+@pytest.mark.anyio
+async def test_a_body_that_came_at_once():
+    """The reader of the connection keeps nothing of it, and is not asked; `receive` has the body, too, and waits behind it."""
+    link = Link()
+    cycle = cycle_on(link, method="PUT")
+    cycle.take_whole(b"abcd")
+    link.flow.pause_reading()
+    assert cycle.take_body() == b"abcd"
+    assert link.transport.reads
+    assert link.reported == []
+    assert cycle.take_body() is None
+    received = cycle_on(Link(), method="PUT")
+    received.take_whole(b"")
+    assert await received.receive() == {"type": "http.request", "body": b"", "more_body": False}
+    waiting = asyncio.ensure_future(received.receive())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    received.disconnect()
+    assert await waiting == {"type": "http.disconnect"}

@@ -137,14 +137,11 @@ class RequestReader:
             self._held += data
             return _NO_EVENTS
         if self.state is IDLE and self._repeated.known and not self._search.tail and (events := self._repeated.read(data)) is not None:
-            # As the parser would leave it. Nothing is counted between two requests, unless blank lines have come.
+            # As the parser would leave it. What the slices have counted of empty lines before it, `response_complete` forgets.
             self.state = COMPLETE
             self._timed = self.deadline = None
             self._wanted = True
             self.long_body = len(events) == 3 and len(events[1].data) > DRAIN_BYTES
-            slices = self._slices
-            if slices.cut or slices.gap:
-                slices.begin_body(0)
             return events
         return self._parse(data, now, turn=False)
 
@@ -178,6 +175,7 @@ class RequestReader:
         if self.state is COMPLETE:
             if self._line.is_complete or self._slices.cut or self._slices.gap:
                 self._next()
+            # Of a request that was recognized, the line and the slices have seen nothing.
             self.state = self._timed = IDLE
             self.deadline = now + self._limits.idle_timeout
         elif self.state is BODY:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kcp_py.serving.http1.events import Data, EndOfMessage, Refusal, Request
-from kcp_py.serving.http1.limits import CHUNKED_SLICE_BYTES, DRAIN_BYTES, ReadLimits
+from kcp_py.serving.http1.limits import CHUNKED_SLICE_BYTES, DRAIN_BYTES, HEAD_SLICE_BYTES, ReadLimits
 from kcp_py.serving.http1.reader import RequestReader
 from kcp_py.serving.http1.repeated import RepeatedFields
 from kcp_py.serving.http1.states import State
@@ -161,6 +161,21 @@ def test_nothing_follows_the_last_request(last):
         reader.response_complete(4.0)
         assert reader.receive(GET, 5.0) == []
     assert state_of(knowing) == state_of(other)
+
+
+def test_behind_empty_lines():
+    """Behind more empty lines than one slice has, known requests and large heads are read as by a reader that knows nothing."""
+    knowing, other = taught(), fresh()
+    large = b"GET /b HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n" % (b"a" * (HEAD_SLICE_BYTES - 100))
+    for data in (b"\n" * (HEAD_SLICE_BYTES + 1), b"\r\n\r\n", GET, large):
+        assert list(map(seen, knowing.receive(data, 3.0))) == list(map(seen, other.receive(data, 3.0)))
+        assert state_of(knowing) == state_of(other)
+        while knowing.hold is not None:
+            assert list(map(seen, knowing.resume(3.0, turn=True))) == list(map(seen, other.resume(3.0, turn=True)))
+            assert state_of(knowing) == state_of(other)
+        knowing.response_complete(4.0)
+        other.response_complete(4.0)
+    assert (knowing.state, other.state) == (State.IDLE, State.IDLE)
 
 
 def test_a_watch_keeps_nothing():

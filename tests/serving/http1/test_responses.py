@@ -128,6 +128,10 @@ def test_the_present_default_headers_are_used():
     cache = HeadCache()
     assert cache.get(200, [(b"date", b"1")]) == b"HTTP/1.1 200 OK\r\ndate: 1\r\n"
     assert cache.get(200, [(b"date", b"2")]) == b"HTTP/1.1 200 OK\r\ndate: 2\r\n"
+    for number in (b"3", b"4"):
+        for status, line in ((200, b"200 OK"), (201, b"201 Created"), (200, b"200 OK")):
+            written = ResponseWriter("GET", cache, keep_alive=True).whole(status, LINES, b"", [(b"date", number)])
+            assert written == b"HTTP/1.1 %b\r\ndate: %b\r\n%bcontent-length: 0\r\n\r\n" % (line, number, LINES)
 
 
 LINES = b"audit-id: a\r\n"
