@@ -172,7 +172,7 @@ def test_what_a_request_says():
     """A request has the data of its head: path and query separately, names in lower case, the framing of the body."""
     reader = RequestReader(LIMITS, 0)
     head = b"PUT /a%20b?c=d HTTP/1.1\r\nHost: x\r\nX-A: B\r\nContent-Length: 3\r\nExpect: 100-Continue\r\nConnection: close\r\n\r\n"
-    (request,) = reader.receive(head, 0)
+    [request] = list(reader.receive(head, 0))
     assert isinstance(request, Request)
     assert (request.method, request.raw_path, request.query, request.version) == (b"PUT", b"/a%20b", b"c=d", "1.1")
     assert request.headers[:2] == [(b"host", b"x"), (b"x-a", b"B")]
@@ -182,7 +182,7 @@ def test_what_a_request_says():
 def test_trailers_are_no_headers():
     """No field of a trailer section is added to the headers of its request."""
     reader = RequestReader(LIMITS, 0)
-    (request,) = reader.receive(CHUNKED, 0)
+    [request] = list(reader.receive(CHUNKED, 0))
     assert isinstance(request, Request)
     reader.want_body(0)
     reader.receive(b"0\r\nauthorization: t\r\n\r\n", 0)
@@ -396,7 +396,7 @@ def test_the_host_of_an_absolute_target_counts():
     """A proxy that reads the target and a server that reads the Host field must not mean different hosts."""
     reader = RequestReader(LIMITS, 0.0)
     head = b"GET http://team-a.kcp.example:6443/api HTTP/1.1\r\nHost: team-b.kcp.example\r\nX-A: b\r\n\r\n"
-    (request, *_) = reader.receive(head, 0.0)
+    [request, *_] = list(reader.receive(head, 0.0))
     assert isinstance(request, Request)
     assert request.raw_path == b"/api"
     assert [value for name, value in request.headers if name == b"host"] == [b"team-a.kcp.example:6443"]
