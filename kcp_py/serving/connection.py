@@ -309,8 +309,8 @@ class Connection(asyncio.Protocol):
             upgrade.start(self.transport, self._hand_over(upgrade.protocol))
             return False
         method = scope["method"]
-        response = ResponseWriter(method, context.heads, keep_alive=request.keep_alive, chunks=request.version != "1.0")
-        cycle = self._cycle = Cycle(scope, self, response, expects_continue=request.expects_continue)
+        response = ResponseWriter(method, context.heads, request.keep_alive, request.version != "1.0")
+        cycle = self._cycle = Cycle(scope, self, response, request.expects_continue)
         if self._reader.long_body and method not in {"GET", "HEAD"}:
             # Until the application asks for the body, which it does of those who may send one.
             self.flow.pause_reading()

@@ -79,7 +79,13 @@ class Cycle:
 
     _task: asyncio.Task[None]
 
-    def __init__(self, scope: dict[str, Any], connection: CycleConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
+    def __init__(
+        self,
+        scope: dict[str, Any],
+        connection: CycleConnection,
+        response: ResponseWriter,
+        expects_continue: bool,  # noqa: FBT001 - made with every request, where keywords cost
+    ) -> None:
         """Begin behind the head of the request.
 
         Args:

@@ -98,7 +98,13 @@ class ResponseWriter:
 
     __slots__ = ("_cache", "_chunked", "_chunks", "_head", "_is_head", "_left", "complete", "error", "keep_alive", "started")
 
-    def __init__(self, method: str, cache: HeadCache, *, keep_alive: bool, chunks: bool = True) -> None:
+    def __init__(
+        self,
+        method: str,
+        cache: HeadCache,
+        keep_alive: bool,  # noqa: FBT001 - made with every request, where keywords cost
+        chunks: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
         """Begin.
 
         Args:
