@@ -56,7 +56,7 @@ class HeadCache:
 
     Attributes:
         headers: those of the moment.
-        heads: status to the beginning of its heads, with `headers`. `get` adds what is missing.
+        heads: status to the beginning of its heads, with `headers`. `get` adds missing ones.
     """
 
     __slots__ = ("_lines", "headers", "heads")
