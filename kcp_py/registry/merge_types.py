@@ -17,7 +17,7 @@ _NO_DEFINITIONS: Final[Mapping[str, Node]] = {}
 class MergeTypes:
     """The types of one kind by `apiVersion`."""
 
-    __slots__ = ("_definitions", "_large", "_roots", "_types", "_versions", "cached")
+    __slots__ = ("_definitions", "_large", "_roots", "_types", "_versions", "cached", "cached_versions")
 
     def __init__(self, roots: Mapping[str, Node], definitions: Mapping[str, Node] = _NO_DEFINITIONS, *, large: bool = False) -> None:
         """Keep the sources.
@@ -34,6 +34,8 @@ class MergeTypes:
         self._versions: dict[str, Versions] = {}
         self.cached: Final = self._types.get
         """`get` of a type that was computed before; else None."""
+        self.cached_versions: Final = self._versions.get
+        """`versions` that were made before; else None."""
 
     async def load(self, api_version: str) -> MergeType | None:
         """`get`, after which `get` is cheap for every version. Large types are computed in a thread."""

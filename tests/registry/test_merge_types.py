@@ -51,3 +51,14 @@ def test_forms_that_differ_in_their_version_alone():
     assert forms.at({}, "example.com/v2") == (types.get("example.com/v2"), {})
     with pytest.raises(MissingVersionError):
         forms.at(obj, "example.com/v3")
+
+
+def test_forms_that_were_made_before():
+    """They are found without the type, and are those that the type leads to."""
+    types = MergeTypes(NodesByName(DOCUMENTS))
+    kind = types.get("example.com/v1")
+    assert kind is not None
+    assert types.cached_versions("example.com/v1") is None
+    made = types.versions("example.com/v1", kind)
+    assert types.cached_versions("example.com/v1") is made
+    assert types.cached_versions("example.com/v2") is None

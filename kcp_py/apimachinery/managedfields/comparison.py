@@ -13,7 +13,7 @@ from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet, in_order,
 from kcp_py.apimachinery.managedfields.types import DEDUCED, SCALAR, MergeType
 from kcp_py.apimachinery.managedfields.values import ABSENT, CONTAINERS, MAP_KINDS, items_by_element, shape_of
 
-__all__ = ["Comparison", "compare", "new_fields"]
+__all__ = ["EQUALITY_DEPTH", "Comparison", "compare", "new_fields"]
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ _Sets = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
 
 _NOTHING: Final[_Sets] = (None, None, None)
 _MODIFIED: Final[_Sets] = (None, {}, None)
-_EQUALITY_DEPTH: Final = 3
+EQUALITY_DEPTH: Final = 3
 """Maps and lists down to this level are first compared as wholes. Doing so at each level would be quadratic in the depth."""
 
 
@@ -117,7 +117,7 @@ def _compare_maps(kind: MergeType, old: dict[str, Any], new: dict[str, Any], dep
         found: _Sets | None = _MODIFIED
         if type(before) is type(child):
             if type(child) in CONTAINERS:
-                if depth < _EQUALITY_DEPTH and identical(before, child):
+                if depth < EQUALITY_DEPTH and identical(before, child):
                     continue
                 below = named.get(name, other)
                 if child and before and below.kind in MAP_KINDS and not below.atomic and type(child) is dict:

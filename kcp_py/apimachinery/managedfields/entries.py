@@ -14,7 +14,19 @@ from kcp_py.apimachinery.managedfields.ownership import Manager, Owned, Owners
 from kcp_py.apimachinery.meta.timestamps import normalize_time
 from kcp_py.golang.quoting import go_quote
 
-__all__ = ["APPLY", "UPDATE", "Managed", "ManagedFieldsError", "cap", "decode_entries", "encode_entries", "encode_entry", "is_reset"]
+__all__ = [
+    "APPLY",
+    "MAX_UPDATERS",
+    "UPDATE",
+    "Managed",
+    "ManagedFieldsError",
+    "cap",
+    "decode_entries",
+    "encode_entries",
+    "encode_entry",
+    "is_reset",
+    "restamped_entries",
+]
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -140,19 +152,15 @@ def encode_entries(managed: Managed) -> list[dict[str, Any]]:
 
     Afterwards `managed` is what `decode_entries` would make of the result.
     """
-    managers = list(managed.owners)
-    if len(managers) > 1:
-        managers.sort(key=lambda manager: _order(managed, manager))
     owners: Owners = {}
     times: dict[Manager, str] = {}
     in_order: dict[int, FieldSet] = {}
     entries: list[dict[str, Any]] = []
-    for manager in managers:
-        owned = managed.owners[manager]
+    for manager, owned in _in_order(managed.owners, managed.times).items():
         fields, version, applied = owned
         if id(fields) not in managed.in_order:
             fields = ordered(fields)
-            owned = Owned(fields, version, applied)
+            owned = Owned(fields, version, applied)  # noqa: PLW2901
         owners[manager], in_order[id(fields)] = owned, fields
         if (time := managed.times.get(manager)) is not None:
             times[manager] = time
@@ -161,9 +169,32 @@ def encode_entries(managed: Managed) -> list[dict[str, Any]]:
     return entries
 
 
-def _order(managed: Managed, manager: Manager) -> tuple[str, str, str, str, str]:
-    name, operation, subresource, _ = manager
-    return operation, managed.times.get(manager, ""), name, managed.owners[manager].api_version, subresource
+def restamped_entries(known: Managed, manager: Manager | None, time: str) -> tuple[list[dict[str, Any]], Managed]:
+    """`encode_entries` where all owners own what they have owned, and one of them has another time.
+
+    Args:
+        known: what the entries say before. All its sets are in order. It is not changed.
+        manager: an owner that gets another time; None where all keep theirs.
+        time: of the owner.
+
+    Returns:
+        The entries, and what they say.
+    """
+    times = known.times if manager is None else known.times | {manager: time}
+    owners = _in_order(known.owners, times)
+    entries: list[dict[str, Any]] = []
+    for one, (fields, version, _) in owners.items():
+        entries.append(encode_entry(one, version, times.get(one), fields=fields))
+    return entries, Managed(owners, times, known.in_order, known.versions)
+
+
+def _in_order(owners: Owners, times: Mapping[Manager, str]) -> Owners:
+    """The owners in the order of their entries; the argument itself where it is in that order."""
+    if len(owners) < 2:
+        return owners
+    ranked = [((one.operation, times.get(one, ""), one.name, owned.api_version, one.subresource), one) for one, owned in owners.items()]
+    placed = sorted(ranked)
+    return owners if placed == ranked else {one: owners[one] for _, one in placed}
 
 
 def encode_entry(manager: Manager, version: str, time: str | None, *, fields: FieldSet) -> dict[str, Any]:

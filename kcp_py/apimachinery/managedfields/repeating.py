@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 
 from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.managedfields.conformity import typed_problems
-from kcp_py.apimachinery.managedfields.entries import APPLY, Managed
+from kcp_py.apimachinery.managedfields.entries import APPLY, Managed, restamped_entries
 from kcp_py.apimachinery.managedfields.fieldsets import OWN, FieldSet
 from kcp_py.apimachinery.managedfields.ownership import Manager, Versions
-from kcp_py.apimachinery.managedfields.tracking import KUBECTL, ManagedWrite, well_known, with_entries
+from kcp_py.apimachinery.managedfields.tracking import KUBECTL, ManagedWrite, well_known
 from kcp_py.apimachinery.managedfields.types import MergeType
 
-__all__ = ["track_repeated"]
+__all__ = ["may_have", "track_repeated"]
 
 _GIVEN: Final = frozenset(("name", "namespace"))
 """Metadata of configurations that have no owner."""
@@ -72,12 +72,13 @@ def track_repeated(
         return None
     new, changed = walked
     for other, owned in owners.items():
-        if other != manager and (owned.api_version != version or (changed and _touches(owned.fields, changed))):
+        if other != manager and (owned.api_version != version or (changed and may_have(owned.fields, changed))):
             return None
-    managed = known.copy()
-    if changed:
-        managed.times[manager] = writer.time
-    return with_entries(new, managed, versions)
+    entries, said = restamped_entries(known, manager if changed else None, writer.time)
+    metadata = dict(new["metadata"])
+    metadata.pop("managedFields", None)
+    metadata["managedFields"] = entries
+    return {**new, "metadata": metadata}, said
 
 
 def _walk_object(kind: MergeType, live: dict[str, Any], config: dict[str, Any], fields: FieldSet, ignored: FieldSet) -> _Walked | None:
@@ -165,10 +166,10 @@ def _is_whole(kind: MergeType, before: Any, child: Any) -> bool:
     return kind.kind in {"scalar", "deduced"} and type(child) in _TYPES[kind.scalar]
 
 
-def _touches(fields: FieldSet, changed: FieldSet) -> bool:
-    """Whether a set may have one of the changed fields."""
+def may_have(fields: FieldSet, changed: FieldSet) -> bool:
+    """Whether a set of fields may have one of the changed ones, or fields below one."""
     for element, below in changed.items():
         theirs = fields.get(element)
-        if theirs is not None and (not below or _touches(theirs, below)):
+        if theirs is not None and (not below or may_have(theirs, below)):
             return True
     return False

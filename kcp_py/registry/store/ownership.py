@@ -20,8 +20,17 @@ from kcp_py.apimachinery.managedfields.conformity import typed_problems
 from kcp_py.apimachinery.managedfields.entries import Managed, ManagedFieldsError, decode_entries
 from kcp_py.apimachinery.managedfields.fieldsets import FieldSet
 from kcp_py.apimachinery.managedfields.ownership import ConflictsError, MissingVersionError, Versions
+from kcp_py.apimachinery.managedfields.repeatedupdates import track_repeated_update
 from kcp_py.apimachinery.managedfields.repeating import track_repeated
-from kcp_py.apimachinery.managedfields.tracking import ManagedWrite, conflict_message, conflicts_of, track_apply, track_create, track_update
+from kcp_py.apimachinery.managedfields.tracking import (
+    ManagedWrite,
+    conflict_message,
+    conflicts_of,
+    track_apply,
+    track_create,
+    track_update,
+    well_known,
+)
 from kcp_py.apimachinery.managedfields.types import DEDUCED, MergeType
 from kcp_py.registry.admission import Attributes, Steps
 from kcp_py.registry.merge_types import MergeTypes
@@ -73,6 +82,11 @@ async def note_write(
     ignored = reset_fields(resource, subresource, live, new)
     writer = ManagedWrite(manager.name, manager.time, manager.part or subresource, ignored)
     metadata = new["metadata"]
+    if live is not None and size <= Inline.TRANSFORM and (same := _known_versions(resource)) is not None:
+        if known is None or known.versions is not same.key:
+            known = well_known(live, same) or known
+        if known is not None and (noted := track_repeated_update(same, live, new, writer, known=known)) is not None:
+            return noted
     # Encoders of other kinds write nothing that is not set.
     empty = _empty(resource) if live is None and resource.typed else None
     if live is None and empty is None and "managedFields" not in metadata:
@@ -99,6 +113,12 @@ async def note_write(
         if before:
             metadata["managedFields"] = before
         return None
+
+
+def _known_versions(resource: ServedResource) -> Versions | None:
+    """The forms of the objects of a resource, where its versions differ in `apiVersion` alone, after the first write; else None."""
+    types = resource.merge_types
+    return types.cached_versions(resource.group_version) if types is not None and resource.converter is None else None
 
 
 def _empty(resource: ServedResource) -> dict[str, Any] | None:
