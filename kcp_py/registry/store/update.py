@@ -14,9 +14,10 @@ from kcp_py.apimachinery.equality import identical
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.registry.admission import Steps, attributes_of
+from kcp_py.registry.clusterstate import ClusterState
 from kcp_py.registry.quota.quotas import RESOURCE_QUOTAS
 from kcp_py.registry.rendering import encode_stored
-from kcp_py.registry.resource import ServedResource
+from kcp_py.registry.resource import ServedResource, view_of
 from kcp_py.registry.store.access import (
     LOCK_ATTEMPTS,
     Access,
@@ -55,8 +56,9 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
         StatusError: 404, 409, 422 and whatever transform and admission say.
         StaleStateError: cluster or CRD changed meanwhile; retry with fresh ones.
     """
-    cluster_state = request.target.cluster_state
-    _, served, namespace, name, _, _ = request.target
+    target = request.target
+    cluster_state = target.cluster_state
+    _, served, namespace, name, _, _ = target
     resource = served.resource
     key = resource.keys.object_key(cluster_state.name, namespace, name)
     turns, has_turn = access.turns, False
@@ -84,7 +86,7 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
             current = Current(served, item, access.decoded.find(served, item) if plain else None)
             new = await transform(current)
             try:
-                return await _replace(access, request, current, new=new, steps=steps)
+                return await _replace(access, request, current, cluster_state=cluster_state, new=new, steps=steps)
             except ConflictError as conflict:
                 await check_conflict(access, cluster_state, conflict, key)
     finally:
@@ -113,15 +115,17 @@ async def _create_missing(access: Access, request: WriteRequest, transform: Tran
     return None
 
 
-async def _replace(access: Access, request: WriteRequest, current: Current, *, new: dict[str, Any], steps: Steps) -> StoreResult:
-    """One try. `steps` are those of admission.
+async def _replace(
+    access: Access, request: WriteRequest, current: Current, *, cluster_state: ClusterState, new: dict[str, Any], steps: Steps
+) -> StoreResult:
+    """One try, in the cluster of the request. `steps` are those of admission.
 
     Raises:
         ConflictError: the object changed since it was read.
     """
-    cluster_state = request.target.cluster_state
     _, served, namespace, _, subresource, _ = request.target
-    manager, resource, item, view = request.manager, served.resource, current.item, request.target.view
+    manager, resource, item = request.manager, served.resource, current.item
+    view = view_of(resource, subresource)
     size = request.size + len(item.value)
     decoded = current.decoded
     old = await current.load() if decoded is None else decoded.obj
@@ -191,11 +195,11 @@ async def _replace(access: Access, request: WriteRequest, current: Current, *, n
     operations: Sequence[Operation]
     if replacement is not None:
         compares, operations = removal(cluster_state, served, item, replacement)
-    elif finished and not is_default(item):
-        compares = (Compare(item.key, mod_revision=item.mod_revision), *cluster_state.life, *served.guards)
-        operations = (Delete(item.key),)
-    else:
+    elif is_default(item):
         compares, operations = await storing(access, cluster_state, served, item, value, name=name)
+    else:
+        compares = (Compare(item.key, mod_revision=item.mod_revision), *cluster_state.life, *served.guards)
+        operations = (Delete(item.key) if finished else Put(item.key, value),)
     keys, enforced = served.resource.keys, subresource != "status"
     revision = await access.transact(cluster_state.name, keys, (*compares, *admitted), operations, enforced=enforced, limited=limited)
     result = StoreResult(stored, value, revision, deleted=finished)
