@@ -38,13 +38,15 @@ def encode_stored(obj: dict[str, Any]) -> bytes:
 def stored_form(obj: dict[str, Any]) -> dict[str, Any]:
     """An object with its members in the order in which they are stored. It shares the parts of the argument."""
     metadata = obj["metadata"]
-    if metadata.get("labels"):
-        metadata = {"labels": metadata["labels"], **metadata}
-    if metadata.get("annotations"):
-        metadata = {"annotations": metadata["annotations"], **metadata}
-    stored = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
-    for key, value in obj.items():
-        stored.setdefault(key, value)
+    labels, annotations, names = metadata.get("labels"), metadata.get("annotations"), iter(metadata)
+    # Objects that clients have read before are in this order already.
+    if (annotations and next(names) != "annotations") or (labels and next(names) != "labels"):
+        if labels:
+            metadata = {"labels": labels, **metadata}
+        if annotations:
+            metadata = {"annotations": annotations, **metadata}
+    stored = {"apiVersion": "", "kind": "", "metadata": metadata, **obj}
+    stored["metadata"] = metadata
     return stored
 
 
@@ -74,19 +76,24 @@ class Renderer:
 
     def splice(self, item: KeyValue, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> bytes | None:
         """The answered form of a stored object, or None where the object has to be decoded and converted first."""
-        value = item.value
-        if not self._same_form or not value.startswith(self._stored_head):
+        return self.splice_value(item.value, item.mod_revision, cluster, wildcard=wildcard, in_list=in_list)
+
+    def splice_value(self, value: bytes, revision: int, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> bytes | None:
+        """`splice` for the stored form of an object and the revision of its last write."""
+        stored_head = self._stored_head
+        if not self._same_form or not value.startswith(stored_head):
             return None
         head = self._item_head if in_list else self._head
-        rest = value[len(self._stored_head) :]
+        at = len(stored_head)
         name = f',"clusterName":"{cluster}"' if wildcard else ""
         if not (wildcard or self._annotated):
-            return b"".join((head, f'"resourceVersion":"{item.mod_revision}",'.encode(), rest))
-        if rest.startswith(_ANNOTATIONS):
-            added = f'"resourceVersion":"{item.mod_revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}",'
-            return b"".join((head, added.encode(), rest[len(_ANNOTATIONS) :]))
-        added = f'"resourceVersion":"{item.mod_revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}"}},'
-        return b"".join((head, added.encode(), rest))
+            added = f'"resourceVersion":"{revision}",'
+        elif value.startswith(_ANNOTATIONS, at):
+            at += len(_ANNOTATIONS)
+            added = f'"resourceVersion":"{revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}",'
+        else:
+            added = f'"resourceVersion":"{revision}"{name},"annotations":{{"{CLUSTER_ANNOTATION}":"{cluster}"}},'
+        return b"".join((head, added.encode(), value[at:]))
 
     def splicer(self, cluster: str, *, wildcard: bool = False, in_list: bool = False) -> Callable[[KeyValue], bytes | None]:
         """`splice` for many objects of one cluster: what they share is put together once."""

@@ -150,8 +150,7 @@ class WrittenObject(NamedTuple):
         if not written.mod_revision or (target.subresource and target.scale is not None):
             return None
         assert target.only is not None, "an object has one cluster"
-        item = KeyValue("", written.value, written.mod_revision, 0)
-        return target.served.resource.renderer.splice(item, target.only.name)
+        return target.served.resource.renderer.splice_value(written.value, written.mod_revision, target.only.name)
 
     async def decoded(self) -> Object:
         """See `StoredObject.decoded`."""

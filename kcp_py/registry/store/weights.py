@@ -9,6 +9,8 @@ _MAP: Final = 184
 _LIST: Final = 80
 _MEMBER: Final = 80
 """Bytes of a member of a map or a list: its place there, and the head of a text, or a number."""
+_OTHERS: Final = bytes(set(range(256)).difference(b",{["))
+"""Bytes that do not count. To leave them out in one pass takes less time than to look for each of those that do."""
 _WIDEST: Final = 4
 """Bytes that a character takes where a text has others than ASCII."""
 
@@ -19,6 +21,7 @@ def decoded_weight(value: bytes) -> int:
     A sum over the parts of the JSON: what a part takes may be subtracted. The names of members are not counted, because the decoder keeps
     each of them once.
     """
-    members = value.count(b",")
+    signs = value.translate(None, _OTHERS)
+    members, maps = signs.count(b","), signs.count(b"{")
     characters = len(value) if value.isascii() else _WIDEST * len(value)
-    return characters + _MAP * value.count(b"{") + _LIST * value.count(b"[") + _MEMBER * members
+    return characters + _MAP * maps + _LIST * (len(signs) - members - maps) + _MEMBER * members

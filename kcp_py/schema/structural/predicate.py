@@ -118,8 +118,9 @@ class PredicateCompiler:
         return check_list
 
     def _object_check(self, node: Node) -> Predicate | None:
-        children = {name: self.child(part) for name, part in node.properties.items()}
-        other = self.child(node.additional) if isinstance(node.additional, Node) else None
+        # A plain tuple is unpacked in half the time.
+        children = {name: (*self.child(part),) for name, part in node.properties.items()}
+        other = (*self.child(node.additional),) if isinstance(node.additional, Node) else None
         closed = node.additional is False
         required = frozenset(node.required)
         minimum = node.min_properties or 0
@@ -308,6 +309,8 @@ def _string_rule(node: Node) -> Callable[[str], bool] | None:
     if not (minimum or maximum is not None or node.pattern):
         return None
     found = _finder(node.pattern) if node.pattern else None
+    if found is None and maximum is not None and not minimum:
+        return lambda text: len(text) <= maximum
     if found is None:
         return lambda text: len(text) >= minimum and (maximum is None or len(text) <= maximum)
     if not minimum and maximum is None:

@@ -214,3 +214,64 @@ def test_no_whole_double_is_overlooked(numbers: list[tuple[str, str]]) -> None:
         whole = exact.is_integer() and -(2**63) <= exact < 2**63
         assert type(value) is (int if whole else float)
         assert float(value) == exact
+
+
+def _in_every_way(body: bytes) -> tuple[bytes, list[str]]:
+    value, repeated = codec.decode_json_strict(body)
+    assert repeated == duplicate_fields(body)
+    assert orjson.dumps(value) == orjson.dumps(decode_json(body))
+    return orjson.dumps(value), repeated
+
+
+NUMBERS = (
+    st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers(-(2**64), 2**64).map(float)
+    | st.sampled_from([2**63 - 1, 2**63, 2**64 - 1, 1e15, 1e16, -1e17, 9.2e18, 9.3e18, 1e22, -0.0, 0.5, 1e-7, 1e-16, 11111111111111111111])
+)
+
+
+@given(
+    st.recursive(
+        NUMBERS | st.text(alphabet='.0e19,}]":+- ', max_size=30),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(alphabet='.0e,"', max_size=5), inner, max_size=4),
+        max_leaves=20,
+    ),
+    st.sampled_from(["", "\n", " \r\n"]),
+)
+def test_numbers_of_bodies_as_orjson_writes_them(document: Any, end: str) -> None:
+    """The short cut for bodies in the form of orjson decodes numbers as the way for all bodies does."""
+    for part in (document, {"a": document}, {"a": [document, 1]}):
+        _in_every_way(orjson.dumps(part) + end.encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "written", "repeated"),
+    [
+        (b'{"a":1.0}', b'{"a":1}', []),
+        (b'{"a":[2.0,1]}', b'{"a":[2,1]}', []),
+        (b'{"a":1e+16}', b'{"a":10000000000000000}', []),
+        (b'{"a":-1.5e+18,"b":1}', b'{"a":-1500000000000000000,"b":1}', []),
+        (b'{"a":1e+22}', b'{"a":1e+22}', []),
+        (b'{"a":-0.0}', b'{"a":0}', []),
+        (b'{"a":9223372036854775807}', b'{"a":9223372036854775807}', []),
+        (b'{"a":9223372036854775808}', b'{"a":9.223372036854776e+18}', []),
+        (b'{"a":18446744073709551615}', b'{"a":1.8446744073709552e+19}', []),
+        (b'{"a":1,"a":1}', b'{"a":1}', ['duplicate field "a"']),
+        (b'{"a":{"b":1},"a":{"b":1}}\n', b'{"a":{"b":1}}', ['duplicate field "a"']),
+        (b'{"a":"1.0, 1e+16, 9223372036854775808"}', b'{"a":"1.0, 1e+16, 9223372036854775808"}', []),
+    ],
+)
+def test_bodies_as_orjson_writes_them(body: bytes, written: bytes, repeated: list[str]) -> None:
+    """Nothing that the decoder changes or reports is taken for plain."""
+    assert _in_every_way(body) == (written, repeated)
+
+
+@pytest.mark.parametrize("opening", ['{"a":', "["])
+def test_depth_limit_of_bodies_as_orjson_writes_them(opening: str) -> None:
+    """The short cut allows the depth that is allowed, and not a level more."""
+    closing = {'{"a":': "}", "[": "]"}[opening]
+    allowed, deeper = (('{"a":' + opening * depth + "1" + closing * depth + "}").encode() for depth in (MAX_DEPTH - 1, MAX_DEPTH))
+    assert _in_every_way(allowed) == (allowed, [])
+    with pytest.raises(DecodeError, match="exceeded max depth"):
+        codec.decode_json_strict(deeper)
