@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import re2
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _CACHED: Final = 2048
 """Compiled patterns kept, over all tenants. The key is the whole pattern, so that sharing reveals nothing."""
@@ -100,6 +103,22 @@ def searches(*, long: bool = True) -> AbstractContextManager[None]:
         long: whether there may be searches that take long at all, for which the event loop has no time.
     """
     return _Allowance(_MAX_STEPS if long else 0)
+
+
+_NOTHING: Final = _Allowance(0)
+
+
+def free_searches(judge: Callable[[T], R], value: T) -> R:
+    """Call a function all of whose searches are short enough not to be counted.
+
+    Raises:
+        SearchTooLongError: one of them is not.
+    """
+    before = _ALLOWANCE.set(_NOTHING)
+    try:
+        return judge(value)
+    finally:
+        _ALLOWANCE.reset(before)
 
 
 def _allowance() -> _Allowance:

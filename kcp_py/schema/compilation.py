@@ -22,6 +22,7 @@ from kcp_py.schema.structural.nodes import META_FIELDS, Node, SchemaTooDeepError
 from kcp_py.schema.structural.predicate import Predicate, PredicateCompiler
 from kcp_py.schema.structural.prune import Clean, CleanCompiler, Pruner
 from kcp_py.schema.structural.report import NO_FIELD, Reporter, structure_errors
+from kcp_py.schema.structural.settled import Settler, can_settle
 from kcp_py.schema.structural.strictness import strict_errors
 from kcp_py.schema.structural.visitor import nodes_of
 from kcp_py.schema.structural.widths import exceeds, pattern_weight, width
@@ -174,7 +175,17 @@ class StructuralSchema:
 
     @cached_property
     def _is_valid(self) -> Predicate:
-        return PredicateCompiler(self.definitions).child(self.root).check
+        return self._predicates.child(self.root).check
+
+    @cached_property
+    def _predicates(self) -> PredicateCompiler:
+        return PredicateCompiler(self.definitions)
+
+    @cached_property
+    def settler(self) -> Settler | None:
+        """See `contract.CompiledSchema.settler`."""
+        usual = self._custom and not self._recursive and self._width <= WIDE and can_settle(self.root)
+        return Settler(self.root, self._predicates) if usual else None
 
     @cached_property
     def _clean(self) -> Clean:

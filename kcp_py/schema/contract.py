@@ -8,6 +8,7 @@ from kcp_py.apimachinery.fielderrors import FieldError
 from kcp_py.schema.rules.tree import RuleNode
 from kcp_py.schema.structural.default import MAX_FILLED
 from kcp_py.schema.structural.nodes import Node
+from kcp_py.schema.structural.settled import Settler
 
 
 class CompiledSchema(Protocol):
@@ -63,6 +64,11 @@ class CompiledSchema(Protocol):
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         """The violations of an update through `/status`: the rules of properties.status, and the uniqueness of all lists."""
         ...
+
+    @property
+    def settler(self) -> Settler | None:
+        """What finds out at once that `prune` and `default` leave an object as it is and `validate` accepts it; None where nothing does."""
+        return None
 
     @property
     def pattern_weight(self) -> int:

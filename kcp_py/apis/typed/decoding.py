@@ -122,6 +122,10 @@ class DeferredSchema:
         return problems if codec is None else _without_nulls(problems)
 
     @property
+    def settler(self) -> None:
+        """See `contract.CompiledSchema.settler`. Objects are decoded in any case."""
+
+    @property
     def pattern_weight(self) -> int:
         """See `contract.CompiledSchema.pattern_weight`."""
         return 0

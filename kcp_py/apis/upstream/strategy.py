@@ -170,6 +170,7 @@ class UpstreamSchema:
         self.prune = self._compiled.prune
         self.strict_errors = self._compiled.strict_errors
         self.root = self._compiled.root
+        self.settler = None
         self.pattern_weight = 0
         self.has_embedded = True
         self.rules = None

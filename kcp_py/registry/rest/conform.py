@@ -21,6 +21,7 @@ from kcp_py.registry.rendering import CLUSTER_ANNOTATION
 from kcp_py.registry.writerequest import NO_BODY, Decoding
 from kcp_py.schema.structural.default import MAX_FILLED, TooManyDefaultsError
 from kcp_py.schema.structural.embedded import metadata_mistake
+from kcp_py.schema.structural.settled import Settler
 
 _EXCERPT_BYTES: Final = 30
 _YAML_ERRORS: Final = "yaml: unmarshal errors:\n  "
@@ -43,6 +44,11 @@ class BodySchema(Protocol):
 
     def default(self, obj: dict[str, Any], limit: int = MAX_FILLED) -> None:
         """See `schema.contract.CompiledSchema.default`."""
+        ...
+
+    @property
+    def pattern_weight(self) -> int:
+        """See `schema.contract.CompiledSchema.pattern_weight`."""
         ...
 
 
@@ -122,8 +128,14 @@ def cannot_be_handled(resource: BodyKind, problem: str) -> DecodingError:
 
 
 async def conform(
-    obj: dict[str, Any], resource: BodyKind, decoding: Decoding = NO_BODY, *, field_validation: str, warnings: list[str]
-) -> None:
+    obj: dict[str, Any],
+    resource: BodyKind,
+    decoding: Decoding = NO_BODY,
+    *,
+    field_validation: str,
+    warnings: list[str],
+    settler: Settler | None = None,
+) -> dict[str, Any] | None:
     """Check the metadata of an object, prune unknown fields, report them as `field_validation` says, and fill in defaults; in place.
 
     Args:
@@ -132,21 +144,32 @@ async def conform(
         decoding: how it was decoded. For the result of a patch, `repeated` has the faults of the patch itself.
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
         warnings: unknown and duplicate fields are appended under `Warn`, repeated owner references always.
+        settler: of the schema, if it is likely that the object has all defaults already.
+
+    Returns:
+        What `settler` has found of the object: parts of it that are valid. None where that is not known.
 
     Raises:
         StatusError: 400 for metadata of the wrong types, for unknown or duplicate fields under `Strict`, and for values of the wrong type
             in typed kinds; 413 where defaults make it too large.
     """
     large = decoding.large
+    settled = None
     if large:
         issues = await offload(_prune, obj, resource, decoding, strict=field_validation != "Ignore")
     else:
-        issues = _prune(obj, resource, decoding, strict=field_validation != "Ignore")
+        if (
+            settler is not None
+            and decoding.body is not None
+            and len(decoding.body) * resource.schema.pattern_weight <= Inline.PATTERN_STEPS
+        ):
+            settled = settler.settled(obj)
+        issues = _prune(obj, resource, decoding, strict=field_validation != "Ignore", settled=settled is not None)
     if issues and field_validation == "Strict":
         raise cannot_be_handled(resource, f"strict decoding error: {', '.join(issues[:MAX_STRICT_ERRORS])}")
     if issues:
         warnings.extend(warning_lines(issues))
-    if not large:
+    if not large and settled is None:
         try:
             resource.schema.default(obj, Inline.TRANSFORM)
         except TooManyDefaultsError:
@@ -158,10 +181,11 @@ async def conform(
             raise errors.too_large(MAX_FILLED) from error
     if "ownerReferences" in obj["metadata"] and (warning := deduplicate_owner_references(obj["metadata"])):
         warnings.append(warning)
+    return settled
 
 
-def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, strict: bool) -> Sequence[str]:
-    """Check the metadata and drop fields that the kind does not have, in place.
+def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, strict: bool, settled: bool = False) -> Sequence[str]:
+    """Check the metadata and drop fields that the kind does not have, in place. Of a `settled` object these are metadata only.
 
     Returns:
         The faults of the body, in upstream's order; empty unless they are requested.
@@ -172,7 +196,8 @@ def _prune(obj: dict[str, Any], resource: BodyKind, decoding: Decoding, *, stric
     unknown = _prune_metadata(obj, resource)
     if mistake := resource.schema.type_error(obj):
         raise cannot_be_handled(resource, str(mistake))
-    unknown += resource.schema.prune(obj)
+    if not settled:
+        unknown += resource.schema.prune(obj)
     if not strict or not (unknown or decoding.repeated):
         return ()
     if resource.typed:

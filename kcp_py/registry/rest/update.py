@@ -14,6 +14,7 @@ from kcp_py.registry.scale import ScalePaths, apply_scale
 from kcp_py.registry.store import Access, Current
 from kcp_py.registry.store import update as update_stored
 from kcp_py.registry.store.access import StoreResult
+from kcp_py.registry.store.decoded import shares_objects
 from kcp_py.registry.writerequest import Resolved, WriteRequest
 
 
@@ -32,8 +33,11 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     target, options, decoding = request.target, request.options, request.decoding
     assert isinstance(options, CreateOptions), "an update has its own options"
     kind, paths = body_kind(target), target.scale
-    await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=request.warnings)
-    warnings_before = len(request.warnings)
+    resource, warnings = target.resource, request.warnings
+    # Only objects of such resources stay as they are decoded until they are validated, but for their metadata and their status.
+    settler = resource.schema.settler if kind is resource and not target.subresource and shares_objects(resource) else None
+    settled = await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=warnings, settler=settler)
+    warnings_before = len(warnings)
     # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
     check_identity(obj, target)
     unused = [obj]
@@ -41,8 +45,10 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     async def transform(current: Current | None) -> dict[str, Any]:
         if unused:
             obj = unused.pop()
+            if current is not None:
+                current.settled = settled
         else:
-            del request.warnings[warnings_before:]
+            del warnings[warnings_before:]
             assert decoding.again is not None, "an update can be tried again"
             obj = await decoding.again()
             await conform(obj, kind, decoding, field_validation="Ignore", warnings=[])

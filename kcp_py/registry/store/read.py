@@ -90,7 +90,7 @@ async def load_one(served: Served, item: KeyValue) -> dict[str, Any]:
 class Current:
     """A stored object that a write begins with: decoded as often as it is asked for, converted once."""
 
-    __slots__ = ("_converted", "_served", "conforming", "decoded", "intact", "item", "noted")
+    __slots__ = ("_converted", "_served", "conforming", "decoded", "intact", "item", "noted", "settled")
 
     def __init__(self, served: Served, item: KeyValue, decoded: Decoded | None = None) -> None:
         """An item, the resource as it is served, and the item as it is shared with other writes, where it is."""
@@ -98,6 +98,8 @@ class Current:
         self.decoded: Final = decoded
         self.noted: Managed | None = None
         """What the managedFields of the new object say, where an apply has worked that out."""
+        self.settled: dict[str, Any] | None = None
+        """Parts of the new object that are known to be valid, see `schema.structural.settled`."""
         self.conforming = True
         """Whether the new object is as pruning and defaults leave it, but for parts of the stored one."""
         self.intact = False

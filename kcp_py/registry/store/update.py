@@ -163,7 +163,7 @@ async def _replace(
     if not subresource and access.assignments is not None and access.assignments.follows(resource.keys):
         await access.assignments.assign(cluster_state.name, new, old)
     sound = decoded is not None and decoded.sound
-    await check(resource, new, old, request.warnings, subresource=subresource, size=size, sound=sound)
+    await check(resource, new, old, request.warnings, subresource=subresource, size=size, sound=sound, settled=current.settled)
     if attributes is not None and steps.validating:
         await steps.validate(attributes)
     finished = bool(metadata.get("deletionTimestamp")) and not resource.strategy.has_pending_finalizers(new)

@@ -52,6 +52,7 @@ async def check(
     subresource: str = "",
     size: int = 0,
     sound: bool = False,
+    settled: dict[str, Any] | None = None,
 ) -> None:
     """Refuse an invalid object.
 
@@ -63,6 +64,7 @@ async def check(
         subresource: through which it is updated.
         size: the approximate size of the object in bytes; large objects are validated in a thread.
         sound: whether the metadata of `old` are known to be valid.
+        settled: what the settler of the schema has found of the object, of an update of the object itself.
 
     Raises:
         StatusError: 422 with every problem.
@@ -87,7 +89,12 @@ async def check(
         heavy = False
     else:
         unchanged = view.status_alone and old is not None and obj.get("spec") is old.get("spec")
-        violations = await offload(_violations, view, schema, obj, old) if large else view.violations(schema, obj, old)
+        if settled is not None and not large and (settler := schema.settler) is not None and settler.is_valid(obj, settled):
+            violations: list[FieldError] = []
+        elif large:
+            violations = await offload(_violations, view, schema, obj, old)
+        else:
+            violations = view.violations(schema, obj, old)
         problems += violations
         heavy = not unchanged and (many or strategy.is_heavy(obj))
         if _is_malformed(resource, violations):
