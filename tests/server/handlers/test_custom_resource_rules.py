@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.server.handlers.conftest import Api, instance, make_crd
-from tests.server.handlers.widgets import CRDS, WIDGETS, change_schema, install
+from kcp_py import Attributes, ControlPlane
+from tests.server.handlers.conftest import Api, instance, make_crd, options
+from tests.server.handlers.widgets import CRDS, SCHEMA, WIDGETS, change_schema, install
 
 pytestmark = pytest.mark.anyio
 
@@ -161,3 +163,73 @@ async def test_many_patterns_that_take_long_to_compile_are_refused(api: Api) -> 
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
     status = await api.fails(422, "POST", CRDS, make_crd(schema=schema))
     assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.versions"]
+
+
+async def test_what_plugins_make_of_a_valid_object_is_validated(tmp_path: Path) -> None:
+    """An update whose body was found to be valid is judged again where a plugin has changed it."""
+    control_plane = ControlPlane(options(tmp_path))
+
+    @control_plane.mutating("*", operations=["UPDATE"])
+    def break_it(attributes: Attributes) -> None:
+        obj = attributes.obj
+        if obj is not None and obj["kind"] == "Widget":
+            obj["spec"]["size"] -= 5
+
+    async with control_plane, httpx.AsyncClient(transport=httpx.ASGITransport(control_plane.app), base_url="https://kcp.test") as client:
+        api = Api(client, control_plane)
+        await install(api)
+        created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1, "color": "red"}))
+        assert (await api.ok("PUT", f"{WIDGETS}/one", {**created, "spec": {"size": 7, "color": "red"}}))["spec"]["size"] == 2
+        current = await api.ok("GET", f"{WIDGETS}/one")
+        status = await api.fails(422, "PUT", f"{WIDGETS}/one", {**current, "spec": {"size": 4, "color": "red"}})
+        assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.size"]
+
+
+async def test_a_status_that_became_invalid_does_not_prevent_updates(api: Api) -> None:
+    """It stays as it is, whether or not the body of the update needs defaults and has a valid status of its own."""
+    await install(api)
+    current = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}))
+    path = f"{WIDGETS}/one"
+    current = await api.ok("PUT", f"{path}/status", {**current, "status": {"ready": 3}})
+    status = {"type": "object", "required": ["phase"], "properties": {"ready": {"type": "integer"}, "phase": {"type": "string"}}}
+    await change_schema(api, {**SCHEMA, "properties": {**SCHEMA["properties"], "status": status}})
+    for spec in ({"size": 2, "color": "red"}, {"size": 3}):
+        current = await api.ok("PUT", path, {**current, "spec": spec, "status": {"phase": "fine"}})
+        assert current["spec"] == {"color": "red", **spec}
+        assert current["status"] == {"ready": 3}
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"size": 11, "color": "red"}, "spec.size"),
+        ({"size": 1.5, "color": "red"}, "spec.size"),
+        ({"size": True, "color": "red"}, "spec.size"),
+        ({"size": 1, "color": "green"}, "spec.color"),
+        ({"color": "red"}, "spec.size"),
+        ({"size": 1, "color": "red", "parts": [{"count": "1"}]}, "spec.parts[0].count"),
+    ],
+)
+async def test_updates_are_held_to_the_schema(api: Api, spec: Mapping[str, Any], wrong: str) -> None:
+    """422 with the field, and the object stays as it was."""
+    await install(api)
+    created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}))
+    status = await api.fails(422, "PUT", f"{WIDGETS}/one", {**created, "spec": spec})
+    assert status["details"]["causes"][0]["field"] == wrong
+    assert await api.ok("GET", f"{WIDGETS}/one") == created
+
+
+async def test_updates_drop_and_fill_in_fields(api: Api) -> None:
+    """What is unknown goes with a warning or is refused, what is missing or null is filled in."""
+    await install(api)
+    created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}))
+    path = f"{WIDGETS}/one"
+    body = {**created, "spec": {"size": 2, "color": "red", "parts": [{"count": 2, "odd": 1}]}}
+    await api.fails(400, "PUT", path, body, params={"fieldValidation": "Strict"})
+    response = await api("PUT", path, body)
+    assert warnings_of(response) == ['unknown field \\"spec.parts[0].odd\\"']
+    changed = response.json()
+    assert changed["spec"] == {"size": 2, "color": "red", "parts": [{"count": 2}]}
+    for spec in ({"size": 3, "color": None, "parts": [{}]}, {"size": 3.0, "parts": [{"count": None}]}):
+        changed = await api.ok("PUT", path, {**changed, "spec": spec})
+        assert changed["spec"] == {"size": 3, "color": "red", "parts": [{"count": 1}]}
