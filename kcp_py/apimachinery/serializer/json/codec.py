@@ -51,8 +51,8 @@ _LEADING_DIGITS: Final = b"00000000."
 _EXPONENT: Final = re.compile(rb"0e[+-]?0+(?:[,}\]\s]|$)")
 """How a number with an exponent ends. Texts end so only before a character of theirs that ends numbers; UIDs never do."""
 _MARKS: Final = bytes.maketrans(b"0123456789[}]", b"0000000000{,,")
-_UNMARKED: Final = bytes(sorted(set(range(256)).difference(b'0123456789[]{},.-e"')))
-"""Characters of a document that orjson would write itself which tell nothing of its nesting and its numbers. Without them few remain."""
+_UNMARKED: Final = bytes(set(range(256)).difference(b'0123456789[]{},.e"'))
+"""Characters that tell nothing of the nesting and the doubles of a document. Without them few remain."""
 
 
 def decode_json(body: bytes) -> Any:
@@ -86,26 +86,25 @@ def decode_json_strict(body: bytes) -> tuple[Any, list[str]]:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise DecodeError(_go_text(body, error)) from None
-    plain = type(value) is dict and _is_plain(body)
-    if plain and body.startswith(orjson.dumps(value)):  # else only space follows
+    if type(value) is dict and _is_plain(body, value):
         return value, []
     value = _checked(body, value, MAX_DEPTH)
     return value, [] if _has_no_duplicates(body, value) else _duplicate_fields(body)
 
 
-def _is_plain(body: bytes) -> bool:
-    """Whether `_checked` leaves the object of a document as it is, provided that orjson would write the document itself.
+def _is_plain(body: bytes, value: dict[str, Any]) -> bool:
+    """Whether an object is written as orjson writes it, repeats no key, and is left as it is by `_checked`. False says nothing.
 
-    The proviso fixes the form of numbers: doubles without a fraction end in `.0` or in an exponent of two digits, and a comma, a bracket or
-    a brace is next to each number. Negative exponents keep their sign here; positive ones lose it. False says nothing.
+    In that form doubles without a fraction end in `.0` or in an exponent of two digits, and a comma, a bracket or a brace is next to each
+    number.
     """
     marks = body.translate(_MARKS, _UNMARKED)
-    return (
-        _NINETEEN_DIGITS not in marks
-        and b"e00," not in marks
-        and (b".0," not in marks or _ZERO_FRACTION.search(body) is None)
-        and marks.count(b"{") <= MAX_DEPTH
-    )
+    if b"e00," in marks or (b".0," in marks and _ZERO_FRACTION.search(body) is not None) or marks.count(b"{") > MAX_DEPTH:
+        return False
+    try:
+        return body.startswith(orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER))  # else only space follows
+    except orjson.JSONEncodeError:  # an int of more than 53 bits
+        return False
 
 
 def _decode_in_pieces(body: bytes, errors: dict[str, None] | None) -> Any:
