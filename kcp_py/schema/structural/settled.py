@@ -76,14 +76,22 @@ class Settler:
         if not obj.keys() >= self._required or (self._counts is not None and not self._counts(obj)):
             return False
         find, known = self._find_valid, parts.get
-        others = [(check, value) for name, value in obj.items() if known(name, _ABSENT) is not value and (check := find(name)) is not None]
-        if not others:
-            return True
+        for name, value in obj.items():
+            if known(name, _ABSENT) is not value and find(name) is not None:
+                return self._are_others_valid(obj, parts)
+        return True
+
+    def _are_others_valid(self, obj: dict[str, Any], parts: dict[str, Any]) -> bool:
+        find, known = self._find_valid, parts.get
         try:
             with searches():
-                return all(value is not None and check(value) for check, value in others)
+                for name, value in obj.items():
+                    check = find(name)
+                    if check is not None and known(name, _ABSENT) is not value and (value is None or not check(value)):
+                        return False
         except SearchTooLongError:
             return False
+        return True
 
 
 def can_settle(root: Node) -> bool:
