@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.golang.regexp import PatternError, SearchTooLongError, compile_finder, compile_pattern, repetitions, searches, weight
+from kcp_py.golang.regexp import (
+    PatternError,
+    SearchTooLongError,
+    compile_finder,
+    compile_pattern,
+    free_searches,
+    repetitions,
+    searches,
+    weight,
+)
 
 
 def test_patterns_are_searched_not_matched():
@@ -151,3 +160,15 @@ def test_the_weight_of_a_pattern_is_that_of_its_program() -> None:
     assert weight("^[a-z]{1,63}$") == 63
     assert weight(r"\pL?" * 10) > 500
     assert weight(".?" * 1000) > 500
+
+
+def test_free_searches_leave_the_allowance_alone() -> None:
+    """Short searches are free, a long one is refused, and the searches around them have all their steps."""
+    found = compile_pattern("(a|b){0,200}$")
+    with searches():
+        assert free_searches(found, "ab")
+        for _ in range(2):
+            with pytest.raises(SearchTooLongError):
+                free_searches(found, "ab" * 10_000)
+        assert found("ab" * 10_000)
+    assert found("ba" * 10_000)

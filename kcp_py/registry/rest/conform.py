@@ -46,11 +46,6 @@ class BodySchema(Protocol):
         """See `schema.contract.CompiledSchema.default`."""
         ...
 
-    @property
-    def pattern_weight(self) -> int:
-        """See `schema.contract.CompiledSchema.pattern_weight`."""
-        ...
-
 
 class BodyKind(Protocol):
     """What a body is decoded as: a served resource, or the kind of one of its subresources."""
@@ -144,7 +139,7 @@ async def conform(
         decoding: how it was decoded. For the result of a patch, `repeated` has the faults of the patch itself.
         field_validation: `Strict`, `Warn` (also when empty) or `Ignore`.
         warnings: unknown and duplicate fields are appended under `Warn`, repeated owner references always.
-        settler: of the schema, if it is likely that the object has all defaults already.
+        settler: of the schema, if the object is likely to have all defaults already. It is not asked about large objects.
 
     Returns:
         What `settler` has found of the object: parts of it that are valid. None where that is not known.
@@ -158,11 +153,7 @@ async def conform(
     if large:
         issues = await offload(_prune, obj, resource, decoding, strict=field_validation != "Ignore")
     else:
-        if (
-            settler is not None
-            and decoding.body is not None
-            and len(decoding.body) * resource.schema.pattern_weight <= Inline.PATTERN_STEPS
-        ):
+        if settler is not None:
             settled = settler.settled(obj)
         issues = _prune(obj, resource, decoding, strict=field_validation != "Ignore", settled=settled is not None)
     if issues and field_validation == "Strict":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcp_py.aio.offload import Inline
 from kcp_py.apimachinery import errors
 from kcp_py.apimachinery.errors import StatusError
 from kcp_py.apimachinery.fielderrors import invalid
 from kcp_py.apimachinery.meta.options import CreateOptions
+from kcp_py.registry.resource import ServedResource
 from kcp_py.registry.rest.conform import conform
 from kcp_py.registry.rest.kinds import body_kind
 from kcp_py.registry.scale import ScalePaths, apply_scale
@@ -16,6 +18,7 @@ from kcp_py.registry.store import update as update_stored
 from kcp_py.registry.store.access import StoreResult
 from kcp_py.registry.store.decoded import shares_objects
 from kcp_py.registry.writerequest import Resolved, WriteRequest
+from kcp_py.schema.structural.settled import Settler
 
 
 async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> StoreResult:
@@ -33,9 +36,8 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
     target, options, decoding = request.target, request.options, request.decoding
     assert isinstance(options, CreateOptions), "an update has its own options"
     kind, paths = body_kind(target), target.scale
-    resource, warnings = target.resource, request.warnings
-    # Only objects of such resources stay as they are decoded until they are validated, but for their metadata and their status.
-    settler = resource.schema.settler if kind is resource and not target.subresource and shares_objects(resource) else None
+    warnings = request.warnings
+    settler = None if target.subresource else _settler_of(target.resource, request.size)
     settled = await conform(obj, kind, decoding, field_validation=options.field_validation, warnings=warnings, settler=settler)
     warnings_before = len(warnings)
     # Before the object is looked up, as upstream: a bad body is a 400, whether or not there is an object. An attempt uses it up.
@@ -61,6 +63,16 @@ async def update(access: Access, request: WriteRequest, obj: dict[str, Any]) -> 
         return whole
 
     return await update_stored(access, request, transform, may_create=True)
+
+
+def _settler_of(resource: ServedResource, size: int) -> Settler | None:
+    """What judges the body of an update before the object is looked up; None where that may take long.
+
+    It is there only for resources whose objects, but for metadata and status, stay as they are decoded until they are validated.
+    """
+    if not shares_objects(resource) or size * resource.schema.pattern_weight > Inline.PATTERN_STEPS:
+        return None
+    return resource.schema.settler
 
 
 async def scaled(paths: ScalePaths, scale: dict[str, Any], current: Current) -> dict[str, Any]:

@@ -90,7 +90,7 @@ async def check(
     else:
         unchanged = view.status_alone and old is not None and obj.get("spec") is old.get("spec")
         if settled is not None and not large and (settler := schema.settler) is not None and settler.is_valid(obj, settled):
-            violations: list[FieldError] = []
+            violations = []
         elif large:
             violations = await offload(_violations, view, schema, obj, old)
         else:

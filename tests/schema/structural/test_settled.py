@@ -47,7 +47,7 @@ ROOT: dict[str, Any] = {
 
 
 def _settled(schema: StructuralSchema, obj: dict[str, Any]) -> dict[str, Any] | None:
-    """What is found of an object; that it holds is checked by the three passes, and that nothing was changed."""
+    """The parts that a settler finds of an object. The three passes confirm them, and nothing is changed."""
     assert schema.settler is not None
     before = orjson.dumps(obj)
     parts = schema.settler.settled(obj)
@@ -114,7 +114,7 @@ def test_usual_objects_are_settled(spec: dict[str, Any]) -> None:
     ],
 )
 def test_everything_else_is_left_to_the_three_passes(spec: dict[str, Any]) -> None:
-    """What is invalid, pruned or filled in, and what preserves fields, is not settled."""
+    """Invalid, pruned and filled values are not settled, and neither are maps that preserve fields."""
     assert _settled(compile_schema(ROOT), _object(**spec)) is None
 
 
@@ -128,7 +128,7 @@ def test_missing_defaults_are_not_settled() -> None:
 
 
 def test_unknown_and_null_fields_of_the_root_are_not_settled() -> None:
-    """The root is no exception, but for its apiVersion, kind and metadata."""
+    """The root obeys the same rules, but for its apiVersion, kind and metadata."""
     schema = compile_schema(ROOT)
     assert _settled(schema, _object() | {"other": {}}) is None
     assert _settled(schema, _object() | {"status": None}) is None
@@ -196,7 +196,7 @@ def test_unusual_roots_have_no_settler(root: dict[str, Any]) -> None:
     st.dictionaries(NAMES, EXTENDED | SCHEMAS | st.just(SPEC), max_size=3), st.dictionaries(NAMES, VALUES, max_size=3), VALUES, st.data()
 )
 def test_settled_objects_pass_the_three_passes(properties: Any, value: Any, status: Any, data: st.DataObject) -> None:
-    """For any schema and any value: what is settled is neither pruned nor filled in, and its verdict is that of validation."""
+    """For any schema and any value: a settled object is neither pruned nor filled in, and the verdict is that of validation."""
     spec = {"type": "object", "properties": properties}
     document = {"type": "object", "properties": {"spec": spec, "status": data.draw(SCHEMAS)}}
     schema = compile_schema(document)

@@ -220,7 +220,7 @@ async def test_updates_are_held_to_the_schema(api: Api, spec: Mapping[str, Any],
 
 
 async def test_updates_drop_and_fill_in_fields(api: Api) -> None:
-    """What is unknown goes with a warning or is refused, what is missing or null is filled in."""
+    """Unknown fields are dropped with a warning or refused. Missing fields and nulls are filled in."""
     await install(api)
     created = await api.ok("POST", WIDGETS, instance("one", spec={"size": 1}))
     path = f"{WIDGETS}/one"
@@ -230,6 +230,7 @@ async def test_updates_drop_and_fill_in_fields(api: Api) -> None:
     assert warnings_of(response) == ['unknown field \\"spec.parts[0].odd\\"']
     changed = response.json()
     assert changed["spec"] == {"size": 2, "color": "red", "parts": [{"count": 2}]}
-    for spec in ({"size": 3, "color": None, "parts": [{}]}, {"size": 3.0, "parts": [{"count": None}]}):
+    specs: tuple[dict[str, Any], ...] = {"size": 3, "color": None, "parts": [{}]}, {"size": 3.0, "parts": [{"count": None}]}
+    for spec in specs:
         changed = await api.ok("PUT", path, {**changed, "spec": spec})
         assert changed["spec"] == {"size": 3, "color": "red", "parts": [{"count": 1}]}
