@@ -156,6 +156,17 @@ def test_parts_that_were_replaced_are_checked() -> None:
     assert settler.is_valid(obj | {"spec": copy.deepcopy(obj["spec"])}, parts)
 
 
+def test_replaced_parts_are_checked_where_nothing_else_is() -> None:
+    """Also if the schema says nothing about metadata."""
+    schema = compile_schema({"type": "object", "properties": {"spec": SPEC}})
+    obj = _object()
+    parts = _settled(schema, obj)
+    assert parts is not None
+    assert schema.settler is not None
+    assert schema.settler.is_valid(obj | {"metadata": {"name": "other"}}, parts)
+    assert not schema.settler.is_valid(obj | {"spec": {"image": "A"}}, parts)
+
+
 def test_the_number_of_fields_of_the_root_is_checked_at_the_end() -> None:
     """The status of the stored object may make them too many."""
     schema = compile_schema(ROOT | {"maxProperties": 4})
