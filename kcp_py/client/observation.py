@@ -16,27 +16,71 @@ from kcp_py.watchcache import Fanout, ObjectEvent
 
 _PAGE: Final = 200
 """Objects that are read at once."""
+_MOST_UNMATCHED: Final = 8_192
+"""Keys whose values are remembered. They take about 250 bytes each."""
 
 
 def observe(
     fanout: Fanout, root: str, observer: Callable[[ObjectChange], None], *, concerned: ObjectFilter, missed: Callable[[], None]
 ) -> Callable[[], None]:
     """`Tap.observe` on a fan-out."""
+    observation = _Observation(root, observer, concerned)
 
-    def listener(event: ObjectEvent) -> None:
-        route = event.route
-        resource = resource_of(route.prefix, root)
-        value, previous = event.value, event.previous.value if event.previous is not None else None
-        if concerned.shows(resource, value, previous):
-            observer(ObjectChange(Name(route.cluster), resource, route.namespace, route.name, value, previous))
+    def gap() -> None:
+        observation.forget()
+        missed()
 
-    endings = fanout.listen_all(listener), fanout.listen_gaps(missed)
+    endings = fanout.listen_all(observation.listen), fanout.listen_gaps(gap)
 
     def end() -> None:
         for ending in endings:
             ending()
 
     return end
+
+
+class _Observation:
+    """Calls one observer.
+
+    It remembers which values do not match the filter, so that an update searches the new value alone. The store never changes the value
+    of a key at a revision, so key and revision name one value.
+    """
+
+    __slots__ = ("_concerned", "_observer", "_root", "_unmatched")
+
+    def __init__(self, root: str, observer: Callable[[ObjectChange], None], concerned: ObjectFilter) -> None:
+        self._root = root
+        self._observer = observer
+        self._concerned = concerned
+        self._unmatched: dict[str, int] = {}
+        """The revision of the latest value of a key, for values that do not match."""
+
+    def forget(self) -> None:
+        """Events were missed, perhaps because another store has taken the place of this one."""
+        self._unmatched.clear()
+
+    def listen(self, event: ObjectEvent) -> None:
+        """`Listener` of all resources: the rule of `ObjectFilter.shows`."""
+        route, value, before, concerned = event.route, event.value, event.previous, self._concerned
+        resource = resource_of(route.prefix, self._root)
+        if resource in concerned.ignored:
+            return
+        if value is None:
+            if before is None:
+                return
+        elif not (resource in concerned.always or concerned.matches(value)):
+            if before is None:
+                return
+            key, _, revision, _ = before
+            unmatched = self._unmatched
+            known = unmatched.get(key)
+            if known is None and len(unmatched) >= _MOST_UNMATCHED:
+                unmatched.clear()
+            unmatched[key] = event.mod_revision
+            if known == revision or not concerned.matches(before.value):
+                return
+        previous = None if before is None else before.value
+        self._observer(ObjectChange(Name(route.cluster), resource, route.namespace, route.name, value, previous))
 
 
 async def stored_objects(

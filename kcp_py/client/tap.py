@@ -49,16 +49,21 @@ class ObjectFilter(NamedTuple):
 
     def matches(self, value: bytes) -> bool:
         """Whether an object is shown, by its texts."""
-        if not (self.contains or self.lacks):
+        contains, lacks = self.contains, self.lacks
+        if not (contains or lacks):
             return True
-        # Without generators: each write of the server comes here.
-        for texts in self.contains:
+        # Without generators, and without a second search for a text: each write of the server comes here, and a search takes 1 us.
+        missing = None
+        for texts in contains:
+            if texts and texts[0] == missing:
+                continue
             for text in texts:
                 if text not in value:
+                    missing = text
                     break
             else:
                 return True
-        return bool(self.lacks) and any(text not in value for text in self.lacks)
+        return bool(lacks) and any(text not in value for text in lacks)
 
     def shows(self, resource: GroupResource, value: bytes | None, previous: bytes | None) -> bool:
         """Whether a change is shown: one to or from an object that is, and every removal."""

@@ -76,13 +76,13 @@ class Feed:
             return
         lengths = sorted(self._lengths)
         for event in events:
-            key = event.key
+            key, value, _, _, previous = event
             for length in lengths:
                 if length > len(key):
                     break
                 interested = watchers.get(key[:length])
                 if interested is not None:
-                    size = len(event.value or b"") + len(event.previous.value if event.previous is not None else b"")
+                    size = (0 if value is None else len(value)) + (0 if previous is None else len(previous.value))
                     for watcher in interested:
                         watcher.add(event, size)
         if self._progress is None:
@@ -175,11 +175,13 @@ class _Watcher:
         if self.overflowed:
             return
         self._size += size
-        self.events.append(event)
-        if len(self.events) > self._longest or self._size > self._largest:
+        events = self.events
+        events.append(event)
+        if len(events) == 1:
+            self.wake()  # it has not run since an earlier event has woken it
+        if len(events) > self._longest or self._size > self._largest:
             self.overflowed = True
             self.events = []
-        self.wake()
 
     def take(self) -> list[Event]:
         events = self.events

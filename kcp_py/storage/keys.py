@@ -217,7 +217,10 @@ def route_of(key: str, root: str) -> Route | None:
         return None
     end = key.rfind("/") + 1
     directory = _directory_of(key[:end], root)
-    return None if directory is None else _route((*directory, key[end:]))
+    if directory is None:
+        return None
+    prefix, cluster, namespace = directory
+    return _route((prefix, cluster, namespace, key[end:]))
 
 
 @lru_cache(maxsize=4096)

@@ -21,12 +21,15 @@ def check_transaction(compares: Sequence[Compare], operations: Sequence[Operatio
         raise ValueError(f"{len(operations)} operations in one transaction; at most {MOST_OPERATIONS}")
     if len(operations) > 1 and len({operation.key for operation in operations}) != len(operations):
         raise ValueError("a key occurs in two operations of one transaction")
-    for part in (*operations, *compares):
-        key = part.key
+    for operation in operations:
+        key = operation.key
         if not key or not key.isascii() or "\0" in key:
             _check_key(key)
-        if isinstance(part, Put) and not part.value:
+        if isinstance(operation, Put) and not operation.value:
             raise ValueError(f"the value of {key} is empty")
+    for key, _, _ in compares:
+        if not key or not key.isascii() or "\0" in key:
+            _check_key(key)
 
 
 def _check_key(key: str) -> None:

@@ -64,5 +64,10 @@ class Derivations:
 
     def concerned(self, stored: Sequence[ObjectEvent], asked: Mapping[Derivation, None]) -> dict[Derivation, None]:
         """Those that events of a revision concern, without those that were asked already."""
-        found = [one for event in stored for one in self._by_source.get(event.route.prefix, ()) if one.concerns(event)]
-        return {one: None for one in found if one not in asked} if found else {}
+        found: dict[Derivation, None] = {}
+        for event in stored:
+            # Without a comprehension: each write of the server comes here, and hardly any resource is a source.
+            ones = self._by_source.get(event.route.prefix)
+            if ones is not None:
+                found.update((one, None) for one in ones if one not in asked and one.concerns(event))
+        return found

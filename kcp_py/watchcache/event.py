@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kcp_py.storage.contract import Event, KeyValue
 from kcp_py.storage.keys import Route
+
+_OWN_SIZE: Final = 400
 
 
 class ObjectEvent:
@@ -15,28 +17,21 @@ class ObjectEvent:
     that contain everything on which the value depends. An event and its memo belong to exactly one cluster.
     """
 
-    __slots__ = ("create_revision", "memo", "mod_revision", "previous", "resource_version", "route", "value")
+    __slots__ = ("create_revision", "memo", "mod_revision", "previous", "resource_version", "route", "size", "value")
 
     def __init__(self, route: Route, event: Event) -> None:
+        _, value, revision, created, previous = event
         self.route = route
-        self.value: bytes | None = event.value
-        self.mod_revision = event.mod_revision
-        self.resource_version = event.mod_revision
+        self.value: bytes | None = value
+        self.mod_revision = revision
+        self.resource_version = revision
         """The resourceVersion that clients receive and resume from. It is smaller than `mod_revision` if another event of the revision
         follows, because a client that resumes would miss that event."""
-        self.create_revision = event.create_revision
-        self.previous: KeyValue | None = event.previous
+        self.create_revision = created
+        self.previous: KeyValue | None = previous
         self.memo: dict[Any, Any] = {}
-
-    @property
-    def size(self) -> int:
+        self.size = _OWN_SIZE + (0 if value is None else len(value)) + (0 if previous is None else len(previous[1]))
         """Bytes held, roughly."""
-        size = 400
-        if self.value is not None:
-            size += len(self.value)
-        if self.previous is not None:
-            size += len(self.previous.value)
-        return size
 
     def __repr__(self) -> str:
         return f"<ObjectEvent {self.mod_revision} {self.route.cluster} {self.route.namespace}/{self.route.name}>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from itertools import groupby
 from typing import TypeVar
 
 import structlog
@@ -13,7 +12,7 @@ import structlog
 from kcp_py.request.sight import Sight
 from kcp_py.storage.contract import Event, Storage, WatchBatch
 from kcp_py.storage.keys import Route
-from kcp_py.watchcache.backlog import backlog, object_events, revision_of
+from kcp_py.watchcache.backlog import backlog, object_events
 from kcp_py.watchcache.deliveries import Deliveries
 from kcp_py.watchcache.derivation import Derivation, Derivations
 from kcp_py.watchcache.event import ObjectEvent
@@ -262,15 +261,22 @@ class Fanout:
 
     async def _deliver(self, batch: WatchBatch) -> None:
         deliveries = 0
-        for revision, changes in groupby(batch.events, key=revision_of):
+        events = batch.events
+        count, end = len(events), 0
+        while end < count:
+            start, revision = end, events[end].mod_revision
+            end += 1
+            while end < count and events[end].mod_revision == revision:
+                end += 1
             # Other tasks run only between revisions, because a watcher must attach before or after all events of a revision.
             self._advance(revision - 1)
             if deliveries > _DELIVERIES_PER_TURN:
                 deliveries = 0
                 await asyncio.sleep(0)
-            stored = object_events(changes, self._root, self._internal_listeners)
-            if stored:
-                self.object_revision = revision
+            stored = object_events(events[start:end], self._root, self._internal_listeners)
+            if not stored:
+                continue
+            self.object_revision = revision
             seen: Sequence[ObjectEvent] = stored
             asked: dict[Derivation, None] = {}
             # While derivations read, a watcher may come for which further events are derived.
@@ -279,8 +285,10 @@ class Fanout:
                     seen = await derivation.seen(seen, stored)
                 asked.update(concerned)
             for event in stored:
-                for listener in self._listeners_to(event.route.prefix):
-                    listener(event)
+                hub = self._hubs.get(event.route.prefix)
+                if hub is not None:
+                    for listener in hub.listeners:
+                        listener(event)
             for event in seen:
                 deliveries += self._dispatch(event)
             for event in stored:
@@ -292,16 +300,13 @@ class Fanout:
                         removed(event.route)
         self._advance(batch.revision)
 
-    def _listeners_to(self, prefix: str) -> Sequence[Listener]:
-        hub = self._hubs.get(prefix)
-        return () if hub is None else hub.listeners
-
     def _dispatch(self, event: ObjectEvent) -> int:
         self._ring.append(event)
-        hub = self._hubs.get(event.route.prefix)
+        route = event.route
+        hub = self._hubs.get(route.prefix)
         if hub is None:
             return 1
-        interested = hub.by_cluster.get(event.route.cluster)
+        interested = hub.by_cluster.get(route.cluster)
         deliveries = 1 + len(hub.all_clusters)
         if interested is not None:
             deliveries += len(interested)

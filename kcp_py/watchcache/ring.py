@@ -25,10 +25,11 @@ class Ring:
 
     def append(self, event: ObjectEvent) -> None:
         """Add the next event and drop the oldest revisions beyond the bounds."""
-        self._events.append(event)
+        events = self._events
+        events.append(event)
         self._bytes += event.size
-        while len(self._events) > self._max_events or self._bytes > self._max_bytes:
-            oldest = self._events.popleft()
+        while len(events) > self._max_events or self._bytes > self._max_bytes:
+            oldest = events.popleft()
             self._bytes -= oldest.size
             self.floor = oldest.mod_revision
         # A revision that was dropped in part is incomplete; `floor` already excludes it.

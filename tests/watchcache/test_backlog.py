@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kcp_py.storage.contract import CompactedError
+from kcp_py.storage.contract import CompactedError, Event
 from kcp_py.storage.memory import MemoryStorage
+from kcp_py.watchcache.backlog import object_events
 from tests.watchcache.fanouts import PREFIX, put, running_fanout, taken
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +35,14 @@ async def test_a_watcher_resumes_from_storage_when_the_ring_is_too_short() -> No
         watcher = fanout.attach(PREFIX, cluster="a", after=first)
         await put(storage, "a", "8")
         assert [event.route.name for event in await taken(watcher, 8)] == [str(number) for number in range(1, 9)]
+
+
+def test_keys_are_read_below_their_own_root() -> None:
+    """A key that was read below one root belongs to no resource below another."""
+    event = Event("/one/core/configmaps/a/default/x", b"x", 1, 1, None)
+    for _ in range(2):
+        assert [found.route.prefix for found in object_events([event], "/one")] == ["/one/core/configmaps/"]
+        assert object_events([event], "/two") == []
 
 
 async def test_a_compacted_start_is_an_error() -> None:

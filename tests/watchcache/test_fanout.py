@@ -25,6 +25,38 @@ async def test_events_reach_the_watchers_of_their_cluster_and_the_wildcard_only(
         assert [name_of(event) for event in await taken(a, 1)] == ["a/default/two"]
 
 
+async def test_revisions_of_objects_and_of_internal_keys_come_in_their_order() -> None:
+    """Also where they are in one batch: several objects of one revision, revisions of internal keys alone, and those of both."""
+    internal = "/registry/.kcp-py/mark"
+    heard: list[str] = []
+    async with MemoryStorage() as storage, running_fanout(storage) as fanout:
+        fanout.listen_internal(internal, lambda event: heard.append(f"internal {event.mod_revision}"))
+        fanout.listen(PREFIX, lambda event: heard.append(f"{event.route.name} {event.mod_revision} after {fanout.revision}"))
+        watcher = fanout.attach(PREFIX, cluster="a", after=fanout.revision)
+        start = fanout.revision
+        one, two, three = (f"{PREFIX}a/default/{name}" for name in ("one", "two", "three"))
+        await storage.transact([], [Put(one, b"x"), Put(internal, b"1"), Put(two, b"x")])
+        await storage.transact([], [Put(internal, b"2")])
+        await storage.transact([], [Put(three, b"x")])
+        await fanout.reached(last := await storage.transact([], [Put(internal, b"3"), Delete(one)]))
+        assert [(event.route.name, event.mod_revision - start) for event in await taken(watcher, 4)] == [
+            ("one", 1),
+            ("two", 1),
+            ("three", 3),
+            ("one", 4),
+        ]
+        assert fanout.revision == fanout.object_revision == last == start + 4
+    assert heard == [
+        f"internal {start + 1}",
+        f"one {start + 1} after {start}",
+        f"two {start + 1} after {start}",
+        f"internal {start + 2}",
+        f"three {start + 3} after {start + 2}",
+        f"internal {start + 4}",
+        f"one {start + 4} after {start + 3}",
+    ]
+
+
 async def test_a_slow_watcher_loses_its_own_watch_and_nobody_elses() -> None:
     """A full buffer ends the watcher that did not read, while another still gets everything."""
     async with MemoryStorage() as storage, running_fanout(storage, watcher_buffer=3) as fanout:

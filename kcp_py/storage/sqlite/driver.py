@@ -97,9 +97,12 @@ class SQLiteStorage(FileReads["_Parts"]):
 
     async def transact(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """`Storage.transact`."""
-        writer = self._opened().writer
+        # Without `_opened`, as in `get`.
+        parts = self._parts
+        if parts is None:
+            raise UnavailableError(NOT_OPEN)
         check_transaction(compares, operations)
-        return await writer.submit(compares, operations)
+        return await parts.writer.submit(compares, operations)
 
     async def revision(self) -> int:
         """`Storage.revision`."""

@@ -45,8 +45,9 @@ class HotKeys:
         """Drop a key that is going to be changed in a transaction that is not committed yet."""
         self._writing.add(key)
         self._states.pop(key, None)
-        if key in self._items:
-            self._bytes -= len(self._items.pop(key).value)
+        item = self._items.pop(key, None)
+        if item is not None:
+            self._bytes -= len(item.value)
 
     def written(self, item: KeyValue, state: tuple[int, int]) -> None:
         """Cache a key and its state, which were committed."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -29,6 +30,11 @@ class Request(NamedTuple):
     """The revision to compact at, instead of a transaction; 0 for none."""
 
 
+_Fields = tuple[asyncio.Future[int], Sequence[Compare], Sequence[Operation], int]
+new_request: Final[Callable[[_Fields], Request]] = partial(tuple.__new__, Request)
+"""A request of its fields, in a third of the time."""
+
+
 class WriteQueue:
     """Any number of tasks put requests; the task of the writer alone takes groups and waits."""
 
@@ -42,7 +48,8 @@ class WriteQueue:
     def put(self, request: Request) -> None:
         """Append a request, and wake the writer."""
         self._requests.append(request)
-        self.wake()
+        if self._waiter is not None:
+            self.wake()
 
     def wake(self) -> None:
         """End a `wait`."""
@@ -52,7 +59,10 @@ class WriteQueue:
     async def wait(self) -> None:
         """Wait for the next `wake`."""
         self._waiter = asyncio.get_running_loop().create_future()
-        await self._waiter
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     async def gather(self) -> list[Request]:
         """The next group, which grows while every few iterations of the event loop add another write.

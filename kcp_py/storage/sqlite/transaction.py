@@ -79,25 +79,25 @@ class Transactions:
         """Read the keys that transactions compare or write."""
         compared: set[str] = set()
         written: set[str] = set()
-        states, hot = self._states, self._hot
+        states, hot_item, hot_state = self._states, self._hot.get, self._hot.state
         for compares, operations in group:
             for operation in operations:
                 key = operation.key
                 if key not in states and key not in written:
-                    item, state = hot.get(key), hot.state(key)
+                    item, state = hot_item(key), hot_state(key)
                     if item is None:
                         written.add(key)
                     elif state is None:
                         compared.add(key)
                     else:
-                        states[key] = (*state, item)
+                        states[key] = (state[0], state[1], item)
             for key, _, _ in compares:
                 if key not in states:
-                    state = hot.state(key)
+                    state = hot_state(key)
                     if state is None:
                         compared.add(key)
                     else:
-                        states[key] = (*state, hot.get(key))
+                        states[key] = (state[0], state[1], hot_item(key))
         compared -= written
         for statement, keys in ((_FIND, compared), (_FIND_VALUE, written)):
             if not keys:
@@ -106,8 +106,8 @@ class Transactions:
             states.update(dict.fromkeys(keys))
             for key, seq, created, value in found:
                 if keys is compared:
-                    states[key] = (seq, created, hot.get(key))
-                    hot.remember_state(key, (seq, created))
+                    states[key] = (seq, created, hot_item(key))
+                    self._hot.remember_state(key, (seq, created))
                 elif value is None:
                     raise DamagedError([key])
                 else:
@@ -127,10 +127,13 @@ class Transactions:
         Returns:
             The first compare that failed, in which case nothing was written, or None if all hold.
         """
-        states = self._states
+        states, stored, hot = self._states, self._stored, self._hot
         for key, mod_revision, create_revision in compares:
             state = states[key] if key in states else self._found(key)
-            seq, created = (0, 0) if state is None else state[:2]
+            if state is None:
+                seq = created = 0
+            else:
+                seq, created, _ = state
             if (mod_revision is not None and mod_revision != seq >> ORDINAL_BITS) or (
                 create_revision is not None and create_revision != created
             ):
@@ -148,8 +151,9 @@ class Transactions:
                 replaced, created, previous = state
                 if previous is None:
                     previous = self._read(key, replaced, created)
-            self._stored.setdefault(key, state is not None)
-            self._hot.writing(key)
+            if key not in stored:
+                stored[key] = state is not None
+            hot.writing(key)
             self._range_cache.writing(key, revision)
             self._recent.writing(key, revision)
             if value is None:
@@ -194,10 +198,13 @@ class Transactions:
 
     def committed(self) -> None:
         """Let the cache know what the group wrote, because written keys are likely to be read and written again soon."""
+        states, written = self._states, self._hot.written
         for key in self._written:
-            state = self._states[key]
-            if state is not None and state[2] is not None:
-                self._hot.written(state[2], state[:2])
+            state = states[key]
+            if state is not None:
+                seq, created, item = state
+                if item is not None:
+                    written(item, (seq, created))
         self.begin()
 
     def _forget_rows(self) -> None:

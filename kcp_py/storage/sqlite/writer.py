@@ -31,7 +31,7 @@ from kcp_py.storage.sqlite.database import Database
 from kcp_py.storage.sqlite.errors import CorruptDatabaseError, translated
 from kcp_py.storage.sqlite.hot import HotKeys
 from kcp_py.storage.sqlite.purging import any_to_purge, purge
-from kcp_py.storage.sqlite.queue import Request, WriteQueue
+from kcp_py.storage.sqlite.queue import Request, WriteQueue, new_request
 from kcp_py.storage.sqlite.recent import RecentWrites
 from kcp_py.storage.sqlite.recovery import is_failed_sync, reopen
 from kcp_py.storage.sqlite.room import Room
@@ -155,7 +155,7 @@ class Writer:
         if self.broken is not None:
             raise UnavailableError(str(self.broken))
         future = self._loop.create_future()
-        self._queue.put(Request(future, compares, operations, compact))
+        self._queue.put(new_request((future, compares, operations, compact)))
         return future
 
     def copy_rest(self) -> None:
@@ -247,26 +247,25 @@ class Writer:
         revision, compact_revision = self.revision, self.compact_revision
         answers: list[tuple[asyncio.Future[int], int | StorageError]] = []
         events: list[Event] = []
-        transactions, turn = self._transactions, perf_counter() + _LONGEST_TURN
+        room, transactions, turn = self.room, self._transactions, perf_counter() + _LONGEST_TURN
         transactions.begin()
         transactions.prefetch([(request.compares, request.operations) for request in group if not request.future.done()])
-        for request in group:
-            future = request.future
+        for future, compares, operations, compact in group:
             if future.done():
                 continue  # the caller was cancelled before the write began
-            if request.compact:
-                answer = State(revision, compact_revision).refuses(request.compact)
+            if compact:
+                answer = State(revision, compact_revision).refuses(compact)
                 if answer is None:
-                    compact_revision = request.compact
+                    compact_revision = compact
                 answers.append((future, answer or revision))
                 continue
-            if self.room.full:
+            if room.full:
                 for _ in transactions.flush():  # the free pages show the effect of earlier transactions
                     pass
-            if self.room.full and not self._shortage.takes(self._connection, request.compares, request.operations):
-                answers.append((future, NoSpaceError("the disk is full: nothing but deletions and small changes is taken")))
-                continue
-            conflict = transactions.carry_out(request.compares, request.operations, revision + 1, events=events)
+                if not self._shortage.takes(self._connection, compares, operations):
+                    answers.append((future, NoSpaceError("the disk is full: nothing but deletions and small changes is taken")))
+                    continue
+            conflict = transactions.carry_out(compares, operations, revision + 1, events=events)
             if conflict is None and events and events[-1].mod_revision > revision:
                 revision += 1
             answers.append((future, conflict or revision))
@@ -285,7 +284,7 @@ class Writer:
                 self._follower.committing(revision)
             await self._finish(compact_revision)
             transactions.committed()
-            self._written(_COMMIT_OVERHEAD + sum(_WRITE_OVERHEAD + len(event.value or b"") for event in events))
+            self._written(_COMMIT_OVERHEAD + _WRITE_OVERHEAD * len(events) + sum([len(value) for _, value, _, _, _ in events if value]))
         else:
             self._connection.execute("ROLLBACK")
         return answers, events, State(revision, compact_revision)
