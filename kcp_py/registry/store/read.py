@@ -27,14 +27,24 @@ _FILLED_ON_READ: Final = 1024 * 1024
 """Characters of defaults that a read adds to an object: many of them are read together."""
 
 
-def find(access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str) -> Awaitable[KeyValue | None]:
+def find(
+    access: Access, cluster_state: ClusterState, served: Served, namespace: str, name: str, *, key: str = ""
+) -> Awaitable[KeyValue | None]:
     """The stored object, or the one that every cluster has by default, or None.
+
+    Args:
+        access: the store.
+        cluster_state: the logical cluster.
+        served: the resource.
+        namespace: empty for cluster-scoped objects.
+        name: of the object.
+        key: its `ResourceKeys.object_key`, where the caller has built it.
 
     Raises:
         StaleStateError: the CRD that a default object comes with was written since the resource was worked out.
     """
     resource = served.resource
-    stored = access.storage.get(resource.keys.object_key(cluster_state.name, namespace, name))
+    stored = access.storage.get(key or resource.keys.object_key(cluster_state.name, namespace, name))
     return _or_default(stored, access, cluster_state, served, namespace, name) if resource.has_defaults else stored
 
 

@@ -72,7 +72,7 @@ async def update(access: Access, request: WriteRequest, transform: Transform, *,
             if plain and not has_turn and (attempt or key in turns):
                 await turns.take(key)
                 has_turn = True
-            item = await find(access, cluster_state, served, namespace, name)
+            item = await find(access, cluster_state, served, namespace, name, key=key)
             if item is None:
                 if not may_create:
                     raise errors.not_found(resource.group_resource, name)

@@ -249,7 +249,7 @@ class Writer:
         events: list[Event] = []
         room, transactions, turn = self.room, self._transactions, perf_counter() + _LONGEST_TURN
         transactions.begin()
-        transactions.prefetch([(request.compares, request.operations) for request in group if not request.future.done()])
+        transactions.prefetch([(compares, operations) for future, compares, operations, _ in group if not future.done()])
         for future, compares, operations, compact in group:
             if future.done():
                 continue  # the caller was cancelled before the write began
