@@ -80,7 +80,8 @@ class ServerContext:
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.app = app
-        self.answer_http: ASGIApp = getattr(app, "answer_http", app)
+        # An object that passes on the attributes of an application, such as middleware, has another call.
+        self.answer_http: ASGIApp = getattr(app, "answer_http") if hasattr(type(app), "answer_http") else app  # noqa: B009 - of any application
         self.app_state = {} if app_state is None else app_state
         self.limits = limits
         self.loop = loop or asyncio.get_running_loop()

@@ -524,3 +524,28 @@ async def test_an_application_that_answers_without_its_call():
             await asyncio.sleep(0)
     assert app.answers == 3
     connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+async def test_middleware_that_passes_on_attributes_is_called():
+    """An object around an application that has the attributes of the application answers itself."""
+
+    class Application:
+        async def answer_http(self, *_):
+            raise AssertionError
+
+    class Middleware:
+        def __init__(self, app):
+            self.app = app
+
+        def __getattr__(self, name):
+            return getattr(self.app, name)
+
+        async def __call__(self, *_):
+            raise AssertionError
+
+    middleware = Middleware(Application())
+    assert middleware.answer_http is not None
+    state: Any = ServerState()
+    context = ServerContext(middleware, state, ReadLimits(max_head_bytes=1000, head_timeout=60, idle_timeout=60))
+    assert context.answer_http is middleware
