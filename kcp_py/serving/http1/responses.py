@@ -52,19 +52,14 @@ class ResponseError(RuntimeError):
 
 
 class HeadCache:
-    """The beginning of every head, up to the headers that are the same for all responses of the moment, such as Date.
+    """The beginning of every head, up to the headers that are the same for all responses of the moment, such as Date."""
 
-    Attributes:
-        headers: those of the moment.
-        heads: status to the beginning of its heads, with `headers`. `get` adds missing ones.
-    """
-
-    __slots__ = ("_lines", "headers", "heads")
+    __slots__ = ("_headers", "_heads", "_lines")
 
     def __init__(self) -> None:
-        self.headers: Sequence[Header] | None = None
+        self._headers: Sequence[Header] | None = None
         self._lines = b""
-        self.heads: dict[int, bytes] = {}
+        self._heads: dict[int, bytes] = {}
 
     def get(self, status: int, headers: Sequence[Header]) -> bytes:
         """The status line and these headers.
@@ -76,13 +71,13 @@ class HeadCache:
         Raises:
             ResponseError: a header is malformed.
         """
-        if headers is not self.headers:
+        if headers is not self._headers:
             self._lines = b"".join(map(_line, headers))
-            self.headers = headers
-            self.heads = {}
-        head = self.heads.get(status)
+            self._headers = headers
+            self._heads = {}
+        head = self._heads.get(status)
         if head is None:
-            head = self.heads[status] = _STATUS_LINES[status] + self._lines
+            head = self._heads[status] = _STATUS_LINES[status] + self._lines
         return head
 
 
@@ -171,9 +166,7 @@ class ResponseWriter:
             return None
         self.started = self.complete = True
         end = _WHOLE if self.keep_alive else _WHOLE_CLOSE
-        cache = self._cache
-        head = cache.heads.get(status) if defaults is cache.headers else None
-        return b"".join((head or cache.get(status, defaults), lines, end % len(body), body))
+        return b"".join((self._cache.get(status, defaults), lines, end % len(body), body))
 
     def _general_head(self, status: int, headers: Sequence[Header]) -> bytes:
         lines = [_STATUS_LINES[status]]
